@@ -358,6 +358,7 @@ class Slow(CaseJudge):
         schema: dict[str, Any] | None = None,
         schema_name: str = "answer",
         temperature: float | None = None,
+        **_: Any,
     ) -> ScriptedAnswer:
         Slow.now += 1
         Slow.most = max(Slow.most, Slow.now)

@@ -20,19 +20,6 @@ FACT = "the greeting is kept in hello.txt"
 CRITERION = "hello.txt exists"
 
 
-class OverheardJudge(ScriptedJudgeModel):
-    """A judge's model that needs no key."""
-
-    model = "x/y"
-
-    def check(self) -> None:
-        """There is nothing that it needs."""
-
-    async def foresee(self) -> str:
-        """There is nothing to warn of."""
-        return ""
-
-
 async def later_run(folder: Path, judge_llm: Any = None, **goal: Any) -> Ending:
     arena = Arena(folder)
     earlier = kept_run(arena.home, owner="ann")
@@ -69,7 +56,7 @@ async def test_another_owner_is_told_nothing(tmp_path: Path) -> None:
 
 
 async def test_the_judge_is_not_given_it(tmp_path: Path) -> None:
-    judge = OverheardJudge((ModelError("no judge today"),))
+    judge = ScriptedJudgeModel((ModelError("no judge today"),))
     ending = await later_run(
         tmp_path, judge, owner="ann", memory={"recall": True}, success_criteria=[CRITERION], judge={"model": "x/y"}
     )

@@ -32,7 +32,8 @@ def request(events: Trail, *, deliverable: str = "workspace") -> AuditRequest:
 
 def objection(output: str, quote: str) -> str:
     """What there is against quoting these words from this output."""
-    return Evidence(request(trail(seen(1, output)))).objection(Citation(observation="o1", quote=quote))
+    evidence = Evidence(request(trail(seen(1, output))))
+    return evidence.reason(evidence.check(Citation(observation="o1", quote=quote)))
 
 
 def judged(
@@ -303,6 +304,6 @@ def test_a_large_output_is_searched_in_linear_time() -> None:
     output = "".join(f"{number}\tline é {number % 7} ok ok ok\r\n" for number in range(150_000))
     evidence = Evidence(request(trail(seen(1, output))))
     began = time.perf_counter()
-    assert evidence.objection(Citation(observation="o1", quote="149999\tline é 3 ok")) == ""
-    assert evidence.objection(Citation(observation="o1", quote="ok ok ... never")) != ""
+    assert evidence.reason(evidence.check(Citation(observation="o1", quote="149999\tline é 3 ok"))) == ""
+    assert evidence.reason(evidence.check(Citation(observation="o1", quote="ok ok ... never"))) != ""
     assert time.perf_counter() - began < 10

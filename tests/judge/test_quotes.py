@@ -19,7 +19,8 @@ def objection(command: str, output: str, quote: str) -> str:
     """What there is against quoting these words from the output of this command."""
     events = trail(seen(1, output, command=command, facts=("exit 0",)))
     request = AuditRequest("Do it.", (), (), "workspace", 1, events)
-    return Evidence(request).objection(Citation(observation="o1", quote=quote))
+    evidence = Evidence(request)
+    return evidence.reason(evidence.check(Citation(observation="o1", quote=quote)))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_short_parts_between_dots_must_be_whole_lines_too() -> None:
 def test_the_fact_still_proves_what_the_words_do_not() -> None:
     events = trail(seen(1, "EXISTS\n", command="test -f a.txt && echo EXISTS", facts=("exit 0",)))
     evidence = Evidence(AuditRequest("Do it.", (), (), "workspace", 1, events))
-    assert evidence.objection(Citation(observation="o1", fact="exit 0")) == ""
+    assert evidence.reason(evidence.check(Citation(observation="o1", fact="exit 0"))) == ""
 
 
 words = st.text("ab 12.\n", min_size=1, max_size=30)

@@ -15,7 +15,7 @@ from goalrunner.core.events import Account
 from goalrunner.core.observation import ArtifactRef, Observation
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import ValidationContext
-from goalrunner.llm import Reply, ToolCall, ToolSpec
+from goalrunner.llm import LLM, Reply, ToolCall, ToolSpec
 
 ONE_CALL = Usage(input_tokens=10, output_tokens=5, calls=1)
 
@@ -35,13 +35,13 @@ def asked(*calls: ToolCall, text: str = "") -> Reply:
     return Reply(text, calls, ONE_CALL, "tool_calls")
 
 
-class ScriptedModel:
+class ScriptedModel(LLM):
     """Plays replies and errors in order; fails loudly when they are used up. `requests` holds each chat it was sent."""
 
     def __init__(self, *script: Reply | ModelError | Callable[[], Reply], window: int | None = None) -> None:
+        super().__init__("test/agent")
         self._script = list(script)
         self._window = window
-        self.usage = Usage()
         self.requests: list[list[Message]] = []
         self.tools: list[tuple[str, ...]] = []
 
@@ -51,6 +51,7 @@ class ScriptedModel:
         *,
         tools: Sequence[ToolSpec] = (),
         on_text: Callable[[str], None] | None = None,
+        **_: Any,
     ) -> Reply:
         """The next of the script."""
         self.requests.append([json.loads(json.dumps(message)) for message in messages])

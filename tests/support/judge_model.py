@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from goalrunner.core.agent_ports import AgentRun, Message
 from goalrunner.core.errors import BudgetExhausted
+from goalrunner.core.events import Account
 from goalrunner.core.outcome import AgentSession, Usage
-from goalrunner.llm import Reply, ToolCall
+from goalrunner.llm import LLM, Reply, ToolCall
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,19 @@ class Asked:
     temperature: float | None
 
 
-@dataclass
-class ScriptedJudgeModel:
+class ScriptedJudgeModel(LLM):
     """Plays its answers in order, raising those that are errors; loud when asked once too often."""
 
-    answers: Sequence[str | ScriptedAnswer | BaseException]
-    window: int | None = None
-    asked: list[Asked] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    given_up: Usage = field(default_factory=Usage)
-    """What a call costs that ends in an error."""
+    def __init__(
+        self,
+        answers: Sequence[str | ScriptedAnswer | BaseException],
+        window: int | None = None,
+        given_up: Usage = Usage(),  # noqa: B008  frozen
+    ) -> None:
+        """`given_up` is what a call costs that ends in an error."""
+        super().__init__("test/judge")
+        self.answers, self.window, self.given_up = answers, window, given_up
+        self.asked: list[Asked] = []
 
     async def complete(
         self,
@@ -49,6 +53,7 @@ class ScriptedJudgeModel:
         schema: dict[str, Any] | None = None,
         schema_name: str = "answer",
         temperature: float | None = None,
+        **_: Any,
     ) -> ScriptedAnswer:
         """The next answer."""
         self.asked.append(Asked(deepcopy([dict(message) for message in messages]), schema, temperature))
@@ -76,7 +81,7 @@ class AuditNotes:
     usages: list[tuple[str, Usage]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
-    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
+    def usage(self, account: Account, usage: Usage) -> None:
         """Kept."""
         self.usages.append((account, usage))
 

@@ -6,13 +6,13 @@ import json
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import ModelError
 from goalrunner.core.outcome import Usage
+from goalrunner.llm import LLM
 from tests.support.judge_model import ScriptedAnswer
 
 CALL = Usage(input_tokens=100, output_tokens=20, cost_usd=0.01, known_cost_usd=0.01, calls=1)
@@ -66,15 +66,16 @@ def opinions(number: int, *, false_accept: float, false_reject: float, seed: int
     return found
 
 
-@dataclass
-class CaseJudge:
+class CaseJudge(LLM):
     """A judge's model that answers by the number of the case in its prompt, and counts what it is asked."""
 
-    answers: Sequence[str | ModelError] | Callable[[int], str | ModelError]
-    cost: Usage = CALL
-    asked: list[int] = field(default_factory=list)
-    prompts: list[str] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
+    def __init__(
+        self, answers: Sequence[str | ModelError] | Callable[[int], str | ModelError], cost: Usage = CALL
+    ) -> None:
+        super().__init__("test/judge")
+        self.answers, self.cost = answers, cost
+        self.asked: list[int] = []
+        self.prompts: list[str] = []
 
     async def complete(
         self,
@@ -83,6 +84,7 @@ class CaseJudge:
         schema: dict[str, Any] | None = None,
         schema_name: str = "answer",
         temperature: float | None = None,
+        **_: Any,
     ) -> ScriptedAnswer:
         """The answer of the case."""
         prompt = str(messages[1]["content"])
@@ -96,10 +98,6 @@ class CaseJudge:
             raise text
         self.usage += self.cost
         return ScriptedAnswer(text, usage=self.cost)
-
-    def context_window(self) -> int | None:
-        """Unknown."""
-        return None
 
 
 def judge_of(found: Sequence[tuple[bool, float]]) -> CaseJudge:

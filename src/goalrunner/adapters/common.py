@@ -1,4 +1,4 @@
-"""What the adapters share: models of a framework as `LLM`, messages in OpenAI's shape, and the record of a turn."""
+"""What the adapters share: `run_goal` over an agent, messages in OpenAI's shape, and the record of a turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import json
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,10 @@ from goalrunner.app.build import PreparedRun
 from goalrunner.app.keywords import JudgeChoice
 from goalrunner.app.session import finish
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import AgentError, AuthenticationFailed, GoalError, ModelNotFound, ProviderUnavailable
-from goalrunner.core.events import Account
+from goalrunner.core.errors import GoalError
 from goalrunner.core.messages import blocks_of, trail_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
-from goalrunner.llm import LLM, Reply
-from goalrunner.llm.custom import OutsideModel
 
 
 def imported(module: str, extra: str) -> Any:
@@ -105,31 +102,6 @@ class Library:
         return found
 
 
-Ask = Callable[[Sequence[Message]], Awaitable[tuple[str, Usage]]]
-"""Sends system and user messages (OpenAI's shape) to a model; returns its text and the usage of the call."""
-
-
-class FrameworkModel(OutsideModel):
-    """A model object of a framework, with its own usage account. Retries, keys and addresses are the framework's."""
-
-    def __init__(self, name: str, ask: Ask, account: Account = "agent") -> None:
-        super().__init__(name, account)
-        self._ask = ask
-
-    async def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        """Ask once. Tools, schema, temperature and streaming are not used. Raise ModelError."""
-        try:
-            text, usage = await self._ask(messages)
-        except Exception as error:
-            raise failure_of(error, self.model) from error
-        self.usage = self.usage + usage
-        return Reply(text, (), usage, "stop")
-
-    def separate(self, account: Account) -> LLM:
-        """Return the same model with its own account."""
-        return FrameworkModel(self.model, self._ask, account)
-
-
 def usage_of(input_tokens: int, output_tokens: int, calls: int, cost: float | None = None) -> Usage:
     """Return the usage of so many calls; no tokens at all means that they are unknown."""
     known = input_tokens or output_tokens
@@ -140,28 +112,6 @@ def usage_of(input_tokens: int, output_tokens: int, calls: int, cost: float | No
         calls=calls,
         uncounted_calls=0 if known else calls,
     )
-
-
-def failure_of(error: BaseException, model: str = "") -> GoalError:
-    """Return the error of a framework as one of ours. `model` is the name of a judge's model; empty: an agent failed."""
-    chain: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in chain:
-        chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    own = next((item for item in chain if isinstance(item, GoalError)), None)
-    if own is not None:
-        return own
-    codes = (getattr(item, "status_code", None) for item in chain)
-    status = next((code for code in codes if isinstance(code, int)), None)
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-    if status in (401, 403):
-        return AuthenticationFailed(f"the provider refused the key ({status}): {text}", "set the key of the model")
-    if status == 404:
-        return ModelNotFound(f"the model was not found: {text}", "correct the name of the model")
-    if model:
-        return ProviderUnavailable(f"{model} did not answer: {text}")
-    return AgentError(f"the agent failed: {text}")
 
 
 class TurnRecorder:

@@ -11,11 +11,9 @@ import goalrunner
 from goalrunner import Goal, GoalContinue, GoalDone, GoalOutcome, GoalStatus, GoalVerdict, Usage
 from goalrunner.adapters.common import (
     FrameworkConversation,
-    FrameworkModel,
     Library,
     TurnRecorder,
     call_block,
-    failure_of,
     imported,
     usage_of,
 )
@@ -23,6 +21,7 @@ from goalrunner.agents.external_chat import with_history
 from goalrunner.app.keywords import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
+from goalrunner.llm.custom import OutsideModel, failure_of
 
 __all__ = [
     "GoalContinue",
@@ -51,7 +50,7 @@ def _sdk(part: str = "") -> Any:
     return imported(f"openhands.sdk{part}", "openhands")
 
 
-def openhands_model(llm: Any) -> FrameworkModel:
+def openhands_model(llm: Any) -> OutsideModel:
     """Return an OpenHands LLM as one that can judge."""
 
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
@@ -63,7 +62,7 @@ def openhands_model(llm: Any) -> FrameworkModel:
         response = await llm.acompletion(messages=asked)
         return _text(response.message.content), _since(before, _spent(llm.metrics))
 
-    return FrameworkModel(llm.model, ask)
+    return OutsideModel(llm.model, ask)
 
 
 def _text(content: Any) -> str:
@@ -123,7 +122,7 @@ class OpenHandsConversation(FrameworkConversation):
         return chat_of(self.conversation.state.active_branch())
 
     @property
-    def llm(self) -> FrameworkModel:
+    def llm(self) -> OutsideModel:
         """The agent's model; `judge = "agent"` uses it with an account of its own."""
         return openhands_model(self.conversation.agent.llm)
 

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from goalrunner import JUDGE_SYSTEM_PROMPT, Goal, GoalAttempt, GoalOutcome, JudgeOutcome, build_judge_prompt
-from goalrunner.adapters.common import HostedRun, failure_of, imported
+from goalrunner.adapters.common import HostedRun, imported
 from goalrunner.adapters.strands_agent import (
     LIBRARY,
     LoopConversation,
@@ -29,6 +29,7 @@ from goalrunner.app.run_options import Checks, RunOptions, split_checks
 from goalrunner.core.agent_ports import RoundReply
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of
+from goalrunner.llm.custom import failure_of
 
 try:
     from strands.plugins import Plugin

@@ -8,12 +8,10 @@ from typing import Any, cast
 
 from goalrunner.adapters.common import (
     FrameworkConversation,
-    FrameworkModel,
     HostedRun,
     Library,
     TurnRecorder,
     block_messages,
-    failure_of,
     imported,
     openai_messages,
     usage_of,
@@ -23,9 +21,10 @@ from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinishe
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import Usage
+from goalrunner.llm.custom import OutsideModel, failure_of
 
 
-def strands_model(model: Any) -> FrameworkModel:
+def strands_model(model: Any) -> OutsideModel:
     """Return a Strands model as one that can judge."""
     config = model.get_config()
     name = config.get("model_id") if isinstance(config, dict) else getattr(config, "model_id", None)
@@ -39,7 +38,7 @@ def strands_model(model: Any) -> FrameworkModel:
             used = event.get("metadata", {}).get("usage") or used
         return "".join(pieces), usage_of(used.get("inputTokens", 0), used.get("outputTokens", 0), 1)
 
-    return FrameworkModel(f"strands/{name or type(model).__name__}", ask)
+    return OutsideModel(f"strands/{name or type(model).__name__}", ask)
 
 
 class StrandsConversation(FrameworkConversation):
@@ -64,7 +63,7 @@ class StrandsConversation(FrameworkConversation):
         return cast(list[dict[str, Any]], self.agent.messages)
 
     @property
-    def llm(self) -> FrameworkModel:
+    def llm(self) -> OutsideModel:
         """The agent's model; `judge = "agent"` uses it with an account of its own."""
         return strands_model(self.agent.model)
 

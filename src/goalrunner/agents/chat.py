@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.model_chat import (
-    ChatModel,
     TurnLock,
     answers_due,
     built_in_prompt,
@@ -27,7 +26,7 @@ from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResul
 from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError
 from goalrunner.core.goal_tables import DEFAULT_MAX_STEPS
 from goalrunner.core.messages import text_of
-from goalrunner.llm import Reply, ToolCall
+from goalrunner.llm import LLM, Reply, ToolCall
 
 _RECORDED_AS = {"developer": "system", "function": "tool"}
 """Other roles that a given chat may use, and the roles under which they are recorded."""
@@ -45,12 +44,12 @@ class ChatCheckpoint:
 
     messages: tuple[dict[str, Any], ...]
     system_prompt: str
-    llm: ChatModel
+    llm: LLM
     objective: int | None
 
 
 class ChatConversation:
-    """The built-in agent and its chat, over any chat model. Implements the port `Conversation`.
+    """The built-in agent and its chat. Implements the port `Conversation`.
 
     `messages` is the chat without the system prompt, which callers may change between rounds; a system message at its
     beginning replaces `system_prompt`. `system_prompt=None` is the built-in one, `""` none. `max_steps` limits the model
@@ -59,7 +58,7 @@ class ChatConversation:
 
     def __init__(
         self,
-        llm: ChatModel,
+        llm: LLM,
         *,
         toolbox: Toolbox | None = None,
         system_prompt: str | None = None,

@@ -7,31 +7,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from goalrunner.core.agent_ports import Message, Recorded
 from goalrunner.core.errors import ConversationBusy
-from goalrunner.core.outcome import Usage
-from goalrunner.llm import Reply, ToolSpec
-
-
-class ChatModel(Protocol):
-    """A model that answers a chat and counts its usage."""
-
-    @property
-    def usage(self) -> Usage:
-        """Return the usage so far."""
-        ...
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
-        """Answer the chat. Raise ModelError."""
-        ...
 
 
 class TurnLock:

@@ -26,7 +26,6 @@ from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge import JudgeOutcome, LLMJudge
-from goalrunner.judge.audit import JudgeModel
 from goalrunner.judge.citations import Examination, with_ids
 from goalrunner.judge.prompt_builder import audit_form, audit_request, check_room
 from goalrunner.judge.verdict_schema import matched, missing_of, requirements_of
@@ -90,7 +89,7 @@ async def audit_transcript(job: AuditJob, checks: RevisionChecks | None = None) 
 async def _audited(
     job: AuditJob,
     saved: SavedTrail,
-    llm: JudgeModel,
+    llm: LLM,
     recorder: SpendingRecorder,
     checks: RevisionChecks | None = None,
     key: str = "",
@@ -121,7 +120,7 @@ async def _audited(
         forgeable=tuple(name for name in verdict.cited if name in set(saved.forgeable)),
         validators=checks.results if checks is not None else (),
         labels=checks.labels if checks is not None else (),
-        judge=getattr(llm, "model", goal.judge.model),
+        judge=llm.model,
         usage=recorder.used,
         seconds=time.monotonic() - began,
     )
@@ -159,7 +158,7 @@ class Auditor:
         kept: KeptVerdicts,
         budget: Budget = Budget(),  # noqa: B008  frozen and empty
         *,
-        model: Callable[[Goal], JudgeModel] = goal_judge,
+        model: Callable[[Goal], LLM] = goal_judge,
         measuring: bool = False,
         on_end: Callable[[TranscriptAudit], None] = lambda _: None,
     ) -> None:
@@ -168,7 +167,7 @@ class Auditor:
         self._kept, self._budget, self._model, self._on_end = kept, budget, model, on_end
         self._measuring = measuring
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._idle: dict[str, list[JudgeModel]] = defaultdict(list)
+        self._idle: dict[str, list[LLM]] = defaultdict(list)
         """Models that no audit uses: one makes one audit at a time, so that its usage is its own."""
 
     async def run(self, jobs: Sequence[AuditJob], at_once: int = 4) -> list[TranscriptAudit]:
@@ -180,15 +179,11 @@ class Auditor:
         for goal in {} if self._measuring else {_settings(job.goal): job.goal for job in jobs}.values():
             check_room(goal)
             llm = self._model(goal)
-            if isinstance(llm, LLM):
-                llm.check()
-                if (
-                    self._budget.cost_usd is not None
-                    and "cost_usd" not in self._budget.unenforced
-                    and not llm.has_price()
-                ):
-                    message = f"model {llm.model} has no known price, so --cost cannot be kept"
-                    raise UsageError(message, "limit --tokens instead")
+            llm.check()
+            is_limited = self._budget.cost_usd is not None and "cost_usd" not in self._budget.unenforced
+            if is_limited and not llm.has_price():
+                message = f"model {llm.model} has no known price, so --cost cannot be kept"
+                raise UsageError(message, "limit --tokens instead")
         results: dict[int, TranscriptAudit] = {}
         waiting = iter(enumerate(jobs))
 

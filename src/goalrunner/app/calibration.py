@@ -18,7 +18,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
 from goalrunner.goalfile import load_goal, resolve_goal
-from goalrunner.judge.audit import JudgeModel
+from goalrunner.llm import LLM
 
 _WHOLE = 10_000_000
 """The highest `[judge] max_tokens`; an audit never takes more than half of the model's context window."""
@@ -124,7 +124,7 @@ async def calibrate(
     *,
     jobs: int = 4,
     budget: Budget = Budget(),  # noqa: B008  frozen and empty
-    model: Callable[[Goal], JudgeModel] = goal_judge,
+    model: Callable[[Goal], LLM] = goal_judge,
     on_audit: Callable[[int, int], None] = lambda done, of: None,
 ) -> Calibration:
     """Make the audits that have no verdict yet, so many at a time, and return all verdicts.

@@ -15,7 +15,7 @@ from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge import JudgeOutcome, LLMJudge
-from goalrunner.judge.audit import Unrecorded, examined
+from goalrunner.judge.audit import examined
 from goalrunner.judge.citations import Examination
 from goalrunner.judge.mutations import MUTATIONS, UNCHANGED, Mutation, observations
 from goalrunner.judge.prompt_builder import audit_request
@@ -85,7 +85,7 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
 
         async with limit:
             judge = LLMJudge(llm, goal.judge, redact=redact, examine=examine)
-            verdict = (await judge.audit(mutation.change(request), Unrecorded())).verdict
+            verdict = (await judge.audit(mutation.change(request))).verdict
         accepted = any(said) or (None if verdict.source == "fallback" else False)
         return Answer(mutation, accepted, survived=verdict.complete, missing=verdict.missing)
 

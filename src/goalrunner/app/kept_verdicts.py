@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from goalrunner.core.errors import BudgetExhausted, RecordError, UsageError
+from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
@@ -120,7 +121,7 @@ class SpendingRecorder:
     used: Usage = field(default_factory=Usage)
     is_cut: bool = False  # whether the budget ended the audit, perhaps before its last question
 
-    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
+    def usage(self, account: Account, usage: Usage) -> None:
         self.used += usage
         self.spending.total += usage
 

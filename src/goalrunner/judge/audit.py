@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
-from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError
+from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.outcome import Usage
@@ -21,7 +21,6 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.citations import Examination, examine, with_ids
 from goalrunner.judge.excerpt import SECOND_LOOK
 from goalrunner.judge.prompt_builder import (
-    Deliverable,
     Events,
     audit_form,
     audit_prompt,
@@ -42,7 +41,7 @@ from goalrunner.judge.verdict_schema import (
     requirements_of,
     strict_schema,
 )
-from goalrunner.llm import Reply
+from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
 
 REPAIRS = 2
@@ -52,34 +51,10 @@ _ECHO = 8_000
 """Characters of its own answer that the judge sees again."""
 
 
-class JudgeModel(Protocol):
-    """The model of a judge; `goalrunner.llm.LLM` is one."""
-
-    @property
-    def usage(self) -> Usage:
-        """The usage so far."""
-        ...
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: dict[str, Any] | None = None,
-        schema_name: str = "answer",
-        temperature: float | None = None,
-    ) -> Reply:
-        """Answer the messages. Raise ModelError."""
-        ...
-
-    def context_window(self) -> int | None:
-        """Return the tokens that a request may have; None if unknown."""
-        ...
-
-
 class AuditRecorder(Protocol):
     """The part of the port Recorder that an audit needs."""
 
-    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None: ...
+    def usage(self, account: Account, usage: Usage) -> None: ...
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None: ...
 
@@ -87,18 +62,20 @@ class AuditRecorder(Protocol):
 
 
 class JudgeSession:
-    """One conversation with the judge's model."""
+    """One conversation with the model of a judge or critic. An unreadable answer of a critic is no failed audit."""
 
     def __init__(
         self,
-        llm: JudgeModel,
-        recorder: AuditRecorder,
+        llm: LLM,
+        recorder: AuditRecorder | None,
         form: Form,
         answer: tuple[type[BaseModel], str],
         redact: Callable[[str], str] = str,
+        account: Account = "judge",
     ) -> None:
-        """`answer` is the form of an answer and its name."""
+        """`answer` is the form of an answer and its name. Without a recorder, only the model counts its usage."""
         self._llm, self._recorder, self._form, self._redact = llm, recorder, form, redact
+        self._account: Account = account
         self._answer, self._answer_name = answer
         self._messages: list[dict[str, Any]] = []
         self._repairs, self._finish_reason = REPAIRS, ""
@@ -111,7 +88,8 @@ class JudgeSession:
 
     async def ask(self) -> str:
         """Return the judge's next answer. Raise ModelError or BudgetExhausted."""
-        self._recorder.check_budget()
+        if self._recorder:
+            self._recorder.check_budget()
         before = self._llm.usage
         try:
             reply = await self._llm.complete(
@@ -123,12 +101,13 @@ class JudgeSession:
         except (ModelError, asyncio.CancelledError) as error:
             # An abandoned call is counted as well.
             if self._llm.usage != before:
-                self._recorder.usage("judge", self._llm.usage.since(before))
+                self._count(self._llm.usage.since(before))
             if isinstance(error, ModelError):
-                is_key = isinstance(error, AuthenticationFailed)
-                self._recorder.audit_failed("authentication" if is_key else "transport", error.message)
+                self._failed(
+                    "authentication" if isinstance(error, AuthenticationFailed) else "transport", error.message
+                )
             raise
-        self._recorder.usage("judge", reply.usage)
+        self._count(reply.usage)
         self._messages.append({"role": "assistant", "content": reply.text[:_ECHO] or "(no answer)"})
         self._finish_reason = reply.finish_reason
         return reply.text
@@ -141,10 +120,18 @@ class JudgeSession:
         """Record an unreadable answer and add the reason as a message; return False if no repair is left."""
         if self._finish_reason == "length":
             reason = f"The answer was cut at the token limit. {reason}"
-        self._recorder.audit_failed("parse", reason)
+        self._failed("parse", reason)
         self._repairs -= 1
         self.add(repair_prompt(reason, self._form))
         return self._repairs >= 0
+
+    def _count(self, usage: Usage) -> None:
+        if self._recorder:
+            self._recorder.usage(self._account, usage)
+
+    def _failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+        if self._recorder and self._account == "judge":
+            self._recorder.audit_failed(kind, detail)
 
 
 UNREADABLE = "the judge gave no valid answer"
@@ -156,7 +143,7 @@ class LLMJudge:
 
     def __init__(
         self,
-        llm: JudgeModel,
+        llm: LLM,
         config: JudgeConfig | None = None,
         *,
         nonce: Callable[[], str] = lambda: secrets.token_hex(4),
@@ -173,7 +160,7 @@ class LLMJudge:
         self._config = config or JudgeConfig()
         self._nonce = nonce
 
-    async def audit(self, request: AuditRequest, recorder: AuditRecorder) -> Audit:
+    async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> Audit:
         """Ask; once show the observations that the judge asks for, and once report citations that do not hold.
 
         Raise ModelError, BudgetExhausted, and UsageError if the goal alone is too long for the prompt.
@@ -246,42 +233,22 @@ class LLMJudge:
 
 
 async def judge_goal_async(
-    llm: JudgeModel,
+    llm: LLM,
     objective: str | Goal,
     events: Events,
     *,
     config: JudgeConfig | None = None,
-    deliverable: Deliverable | None = None,
-    success_criteria: Sequence[str] = (),
-    constraints: Sequence[str] = (),
-    recorder: AuditRecorder | None = None,
     redact: Callable[[str], str] = str,
 ) -> GoalVerdict:
     """Judge once: return the verdict on `events`, a trail or chat messages in OpenAI's format.
 
-    The workspace is judged unless the goal or `deliverable` names the response. Raises UsageError for an empty objective,
-    ModelError if the judge cannot be asked. (Source: judge_goal of OpenHands' goal loop.)
+    The workspace is judged unless the goal names the response. Raises UsageError for an empty objective, ModelError if the
+    judge cannot be asked. (Source: judge_goal of OpenHands' goal loop.)
     """
-    whole = objective if isinstance(objective, Goal) else None
-    chosen = deliverable or (whole.deliverable if whole else "workspace")
-    request = audit_request(
-        objective, events, deliverable=chosen, success_criteria=success_criteria, constraints=constraints
-    )
-    judge = LLMJudge(llm, config or (whole.judge if whole else None), redact=redact)
-    return (await judge.audit(request, recorder or Unrecorded())).verdict
-
-
-class Unrecorded:
-    """The recorder of a judgement outside of a run."""
-
-    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
-        """Do nothing: the model counts its own usage."""
-
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """Do nothing: the verdict's source tells it."""
-
-    def check_budget(self) -> None:
-        """Do nothing: there is no budget."""
+    goal = objective if isinstance(objective, Goal) else None
+    request = audit_request(objective, events, deliverable=goal.deliverable if goal else "workspace")
+    judge = LLMJudge(llm, config or (goal.judge if goal else None), redact=redact)
+    return (await judge.audit(request)).verdict
 
 
 def examined(outcome: JudgeOutcome, request: AuditRequest) -> Examination:

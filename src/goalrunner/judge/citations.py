@@ -64,12 +64,8 @@ class Evidence:
             return looked_up
         return Checked(stale=observation)
 
-    def objection(self, citation: Citation) -> str:
-        """Return why a citation does not count, in a sentence without a full stop; empty if it counts."""
-        return self.reason(self.check(citation))
-
     def reason(self, checked: Checked) -> str:
-        """Return why a checked citation does not count; empty if it counts."""
+        """Return why a checked citation does not count, in a sentence without a full stop; empty if it counts."""
         if checked.stale is None:
             return checked.objection
         return f"{checked.stale.id} is stale: {why_stale(checked.stale, self.request.stale)}"

@@ -6,20 +6,19 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
-from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import CritiqueRequest
-from goalrunner.judge.audit import JudgeModel, JudgeSession
+from goalrunner.judge.audit import JudgeSession
 from goalrunner.judge.excerpt import TOKEN, excerpt, fence
 from goalrunner.judge.prompt_builder import least_tokens
 from goalrunner.judge.prompt_text import OPINION
 from goalrunner.judge.verdict_parser import UnreadableReplyError, only_object
+from goalrunner.llm import LLM
 
 _RESPONSE = 3_000 * TOKEN
 
@@ -53,7 +52,7 @@ class ModelCritic:
 
     def __init__(
         self,
-        llm: JudgeModel,
+        llm: LLM,
         *,
         nonce: Callable[[], str] = lambda: secrets.token_hex(4),
         redact: Callable[[str], str] = str,
@@ -71,7 +70,7 @@ class ModelCritic:
         form = replace(OPINION, rules=CRITIC_SYSTEM_PROMPT, question=f"{title}\n{response}\n\n{CRITIC_FORMAT}")
         window = self._llm.context_window()
         most = DEFAULT_AUDIT_TOKENS if window is None else min(DEFAULT_AUDIT_TOKENS, window // 2)
-        session = JudgeSession(self._llm, _Account(recorder), form, (CriticAnswer, "critique"), self._redact)
+        session = JudgeSession(self._llm, recorder, form, (CriticAnswer, "critique"), self._redact, "critic")
         await session.begin(request.evidence, nonce, max(most, least_tokens(request.evidence, form)))
         while True:
             text = await session.ask()
@@ -81,18 +80,3 @@ class ModelCritic:
             except (UnreadableReplyError, UnusableCritiqueError) as error:
                 if not session.repair(str(error)):
                     return failed(f"its answer could not be read: {error}")
-
-
-class _Account:
-    """Records the calls of a session in the critic's account. An unreadable answer of a critic is no failed audit."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self.check_budget = recorder.check_budget
-
-    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
-        """Record the usage of a call."""
-        self._recorder.usage("critic", usage)
-
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """Do nothing."""
