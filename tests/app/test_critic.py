@@ -27,8 +27,9 @@ from goalrunner.goalfile import dump_goal, load_goal
 from goalrunner.records.event_log import read_records
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.show import show_text
-from goalrunner.testing import RecordingObserver, ScriptedConversation, ScriptedRound
+from goalrunner.testing import ScriptedConversation, ScriptedRound
 from tests.support.logs import read_messages
+from tests.support.memory import RecordingObserver
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 SCRIPT = """\

@@ -9,7 +9,7 @@ import pytest
 
 from goalrunner.app.memory import MOST_CHARACTERS, MOST_ITEMS, MemoryFile, MemoryItem, find_item, list_items, recall
 from goalrunner.core.errors import RecordError
-from goalrunner.testing import ManualClock
+from tests.support.memory import ManualClock
 
 NOW = ManualClock().now()
 

@@ -18,8 +18,8 @@ from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.testing import ManualClock
 from tests.support.kept_run import OUTPUT, kept_run
+from tests.support.memory import ManualClock
 
 CLOCK = ManualClock()
 

@@ -10,10 +10,10 @@ from goalrunner.app.memory import PromotionRequest, promote
 from goalrunner.core import events
 from goalrunner.core.errors import ModelError
 from goalrunner.records.redaction import Redactor
-from goalrunner.testing import ManualClock
 from tests.support.arena import Arena, Ending
 from tests.support.judge_model import ScriptedJudgeModel
 from tests.support.kept_run import kept_run
+from tests.support.memory import ManualClock
 from tests.support.recordings import shell
 
 FACT = "the greeting is kept in hello.txt"

@@ -17,8 +17,9 @@ from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import KEPT, Phase, RunState
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.testing import MemoryLog, satisfied, unsatisfied
+from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
+from tests.support.memory import MemoryLog
 
 CREATED = events.GoalCreated(
     goal=events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0"),

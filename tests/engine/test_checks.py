@@ -24,17 +24,9 @@ from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
-from goalrunner.testing import (
-    ManualClock,
-    MemoryArtifacts,
-    MemoryLog,
-    MemoryTranscript,
-    ScriptedApprover,
-    ScriptedConversation,
-    ScriptedJudge,
-    satisfied,
-)
+from goalrunner.testing import ScriptedApprover, ScriptedConversation, ScriptedJudge, satisfied
 from tests.support.checker import FOUR, ONE, THREE, TWO, Folder, ScriptedChecker, ran
+from tests.support.memory import ManualClock, MemoryArtifacts, MemoryLog, MemoryTranscript
 
 
 class RedactingArtifacts(MemoryArtifacts):

@@ -16,14 +16,9 @@ from goalrunner.core.outcome import StopReason
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.journal import OutputStore
-from goalrunner.testing import (
-    MemoryArtifacts,
-    ScriptedConversation,
-    ScriptedRound,
-    ScriptedValidator,
-    shell_result,
-)
+from goalrunner.testing import ScriptedConversation, ScriptedRound, ScriptedValidator, shell_result
 from tests.engine.test_run import Bench
+from tests.support.memory import MemoryArtifacts
 
 pytestmark = pytest.mark.timeout(60)
 LARGE = b"x" * 5_000_000

@@ -20,18 +20,9 @@ from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.testing import (
-    ManualClock,
-    MemoryArtifacts,
-    MemoryLog,
-    MemoryTranscript,
-    ScriptedApprover,
-    ScriptedJudge,
-    ScriptedValidator,
-    satisfied,
-    unsatisfied,
-)
+from goalrunner.testing import ScriptedApprover, ScriptedJudge, ScriptedValidator, satisfied, unsatisfied
 from tests.support.agents import ScriptedModel, asked, call, said
+from tests.support.memory import ManualClock, MemoryArtifacts, MemoryLog, MemoryTranscript
 
 ONCE = call("shell", command="echo once >> done")
 

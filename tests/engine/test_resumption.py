@@ -16,8 +16,8 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
-from goalrunner.testing import MemoryArtifacts, MemoryLog, MemoryTranscript
 from tests.support import told_run
+from tests.support.memory import MemoryArtifacts, MemoryLog, MemoryTranscript
 
 ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
 

@@ -20,11 +20,6 @@ from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.testing import (
-    ManualClock,
-    MemoryArtifacts,
-    MemoryLog,
-    MemoryTranscript,
-    RecordingObserver,
     ScriptedConversation,
     ScriptedJudge,
     ScriptedRound,
@@ -33,6 +28,7 @@ from goalrunner.testing import (
     shell_result,
     unsatisfied,
 )
+from tests.support.memory import ManualClock, MemoryArtifacts, MemoryLog, MemoryTranscript, RecordingObserver
 
 
 class Bench:

@@ -16,8 +16,9 @@ from goalrunner.core.fold import apply
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import BudgetState, MemoryStop, WorkingMemory
 from goalrunner.records.event_log import read_records
-from goalrunner.testing import MemoryLog, ScriptedConversation
+from goalrunner.testing import ScriptedConversation
 from tests.support.library_runs import Judge, Project, misses, proves, ran, says
+from tests.support.memory import MemoryLog
 from tests.support.recordings import agent, judge, quote, shell, write_file
 
 GOAL = {"goal_id", "run_id", "owner", "description", "success_criteria", "constraints", "risk_class", "status"}

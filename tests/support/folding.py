@@ -5,7 +5,7 @@ from __future__ import annotations
 from goalrunner.core.events import Event, GoalCreated, GoalRecord, Plan
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.testing import MemoryLog
+from tests.support.memory import MemoryLog
 
 
 def state_after(plan: Plan, *happened: Event, criteria: tuple[str, ...] = ()) -> RunState:

@@ -1,152 +1,212 @@
-"""Scripted doubles of the ports, for tests of your own goals, validators and drivers without a model or a disk.
+"""Scripted doubles of the ports, for tests of your own goals, validators and drivers without a model.
 
 Each plays its script in order and raises ScriptExhausted at its end. goalrunner itself never imports this package.
 """
 
 from __future__ import annotations
 
-import copy
-import hashlib
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
-from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import RecordError
-from goalrunner.core.events import Event, Record
-from goalrunner.core.observation import ArtifactRef, TranscriptRef
-from goalrunner.core.ports import Clock
-from goalrunner.testing.scripted import ScriptedApprover as ScriptedApprover
-from goalrunner.testing.scripted import ScriptedConversation as ScriptedConversation
-from goalrunner.testing.scripted import ScriptedJudge as ScriptedJudge
-from goalrunner.testing.scripted import ScriptedRound as ScriptedRound
-from goalrunner.testing.scripted import ScriptedValidator as ScriptedValidator
-from goalrunner.testing.scripted import ScriptExhausted as ScriptExhausted
-from goalrunner.testing.scripted import satisfied as satisfied
-from goalrunner.testing.scripted import shell_result as shell_result
-from goalrunner.testing.scripted import unsatisfied as unsatisfied
+from goalrunner.core.agent_ports import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Message,
+    QuestionReply,
+    Recorder,
+    RoundReply,
+    ToolResult,
+)
+from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import Audit, AuditRequest, Confirmation, ValidationContext
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 
-
-@dataclass
-class ManualClock:
-    """A clock that moves only by `advance`."""
-
-    start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    seconds: float = 0.0
-
-    def now(self) -> datetime:
-        """Return the start plus the seconds that have passed."""
-        return self.start + timedelta(seconds=self.seconds)
-
-    def monotonic(self) -> float:
-        """Return the seconds that have passed."""
-        return self.seconds
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self.seconds += seconds
+Item = TypeVar("Item")
 
 
-class MemoryLog:
-    """A log that keeps its records in a list."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self.records: list[Record] = []
-        self._clock: Clock = clock or ManualClock()
-        self._waited = 0.0
-        self._stood: float | None = None
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the time inside of the context out of the active time."""
-        self._stood = since = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            self._stood = None
-            self._waited += self._clock.monotonic() - since
-
-    def sync(self) -> None:
-        """Do nothing: memory has no disk to wait for."""
-
-    def append(self, event: Event) -> Record:
-        """Add the event with the next number."""
-        record = Record(
-            seq=len(self.records) + 1,
-            at=self._clock.now().isoformat(),
-            elapsed=max((self._clock.monotonic() if self._stood is None else self._stood) - self._waited, 0.0),
-            event=event,
-        )
-        self.records.append(record)
-        return record
-
-    def types(self) -> list[str]:
-        """Return the types of the events in order."""
-        return [record.event.type for record in self.records]
+class ScriptExhausted(AssertionError):
+    """A double was called more often than its script allows."""
 
 
-class MemoryTranscript:
-    """A transcript that keeps copies of its messages in memory; a place is the number of its message."""
+def _next(script: Sequence[Item], used: int, owner: str, noun: str) -> Item:
+    if used >= len(script):
+        raise ScriptExhausted(f"{owner} has {len(script)} {noun}, one more was asked for")
+    return script[used]
 
-    def __init__(self) -> None:
+
+@dataclass(frozen=True)
+class ScriptedRound:
+    """One round: tool results in order, then a last message; or an error."""
+
+    text: str = "done"
+    tools: tuple[ToolResult, ...] = ()
+    usage: Usage = field(default_factory=lambda: Usage(input_tokens=10, output_tokens=5, calls=1))
+    delay: float = 0.0
+    """Seconds before the round begins."""
+    error: Exception | None = None
+
+
+class ScriptedConversation:
+    """An agent that plays rounds."""
+
+    def __init__(self, *rounds: ScriptedRound | str) -> None:
+        self._rounds = [ScriptedRound(text=item) if isinstance(item, str) else item for item in rounds]
+        self._played = 0
         self.messages: list[Message] = []
 
-    def append(self, message: Message) -> TranscriptRef:
-        """Add a copy and return its place."""
-        line = json.dumps(message).encode()
-        self.messages.append(copy.deepcopy(dict(message)))
-        sha256 = hashlib.sha256(line).hexdigest()
-        return TranscriptRef(offset=len(self.messages) - 1, length=len(line), sha256=sha256)
+    @property
+    def prompts(self) -> list[str]:
+        """The user messages that are in the conversation now."""
+        return [str(message["content"]) for message in self.messages if message["role"] == "user"]
 
-    def read(self, ref: TranscriptRef) -> Message:
-        """Return the message at that place."""
-        return self.messages[ref.offset]
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Play the next round."""
+        round_ = _next(self._rounds, self._played, "the conversation", "rounds")
+        self._played += 1
+        self._add({"role": "user", "content": prompt}, recorder)
+        await asyncio.sleep(round_.delay)
+        if round_.error is not None:
+            raise round_.error
+        for result in round_.tools:
+            recorder.tool_called(result.tool_call_id, result.tool, result.command)
+            shown = (await recorder.tool_result(result)).head.decode(errors="replace")
+            self._add({"role": "tool", "tool_call_id": result.tool_call_id, "content": shown}, recorder)
+        recorder.check_budget()
+        recorder.text(round_.text)
+        recorder.usage("agent", round_.usage)
+        self._add({"role": "assistant", "content": round_.text}, recorder)
+        return RoundReply(text=round_.text, steps=1)
 
+    def checkpoint(self) -> Any:
+        """Return a copy of the messages."""
+        return list(self.messages)
 
-class MemoryArtifacts:
-    """Artifacts in memory, by hash."""
+    def restore(self, checkpoint: Any) -> None:
+        """Restore a copy of the messages."""
+        self.messages[:] = checkpoint
 
-    def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
-
-    def put(self, data: bytes) -> ArtifactRef:
-        """Store bytes."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        self._kept[sha256] = data
-        return ArtifactRef(sha256=sha256, size=len(data))
-
-    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Store a file's bytes and remove it; `hurried` is ignored."""
-        ref = self.put(path.read_bytes())
-        path.unlink()
-        return ref
-
-    def read(self, ref: ArtifactRef) -> bytes:
-        """Return the bytes. Raise RecordError if they were never stored."""
-        if ref.sha256 not in self._kept:
-            raise RecordError(f"no artifact {ref.sha256}")
-        return self._kept[ref.sha256]
-
-    def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
-        """Return both ends, or all bytes and nothing."""
-        data = self.read(ref)
-        return (data, b"") if len(data) <= 2 * each else (data[:each], data[-each:])
+    def _add(self, message: Message, recorder: Recorder) -> None:
+        self.messages.append(message)
+        recorder.message(message)
 
 
-@dataclass
-class RecordingObserver:
-    """An observer that keeps records and text."""
+class ScriptedValidator:
+    """A validator that plays results: True, False, or a feedback text (red)."""
 
-    records: list[Record] = field(default_factory=list)
-    text: str = ""
+    def __init__(self, *verdicts: bool | str, name: str = "check", serial: bool = False, hidden: bool = False) -> None:
+        self.name = name
+        self.hidden = hidden
+        self.command = f"scripted {name}"
+        self.serial = serial
+        self._verdicts = verdicts
+        self.contexts: list[ValidationContext] = []
 
-    def on_record(self, record: Record) -> None:
-        """Keep the record."""
-        self.records.append(record)
+    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+        """Play the next result."""
+        verdict = _next(self._verdicts, len(self.contexts), f"validator {self.name}", "verdicts")
+        self.contexts.append(context)
+        await asyncio.sleep(0)
+        feedback = verdict if isinstance(verdict, str) else ""
+        known: dict[str, Any] = {"name": self.name, "command": self.command, "feedback": feedback}
+        if verdict is True:
+            return ValidatorResult(passed=True, reason="passed", summary="green", **known), None
+        return ValidatorResult(passed=False, reason="red", summary="red", **known), None
 
-    def on_text(self, delta: str) -> None:
-        """Keep the text."""
-        self.text += delta
+
+class ScriptedJudge:
+    """A judge that plays verdicts and second opinions. Their citations are not checked.
+
+    A verdict may be given as a whole Audit, such as one that fails on freshness alone.
+    """
+
+    def __init__(
+        self,
+        *verdicts: GoalVerdict | Audit | Exception,
+        usage: Usage | None = None,
+        opinions: Sequence[Confirmation | bool | Exception] = (),
+    ) -> None:
+        self._verdicts = verdicts
+        self._opinions = opinions
+        self._usage = usage or Usage(input_tokens=20, output_tokens=5, calls=1)
+        self.requests: list[AuditRequest] = []
+        self.claims: list[str] = []
+
+    async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
+        """Play the next verdict."""
+        verdict = _next(self._verdicts, len(self.requests), "the judge", "verdicts")
+        self.requests.append(request)
+        answer: GoalVerdict | Audit = await self._answer(verdict, recorder)
+        if isinstance(answer, Audit):
+            return answer
+        cited = sum(len(criterion.evidence) for criterion in answer.criteria)
+        return Audit(verdict=answer, citations_checked=cited)
+
+    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
+        """Play the next second opinion."""
+        opinion = _next(self._opinions, len(self.claims), "the judge", "second opinions")
+        self.claims.append(claim)
+        answer: Confirmation | bool = await self._answer(opinion, recorder)
+        return Confirmation(confirmed=answer, reason="as scripted") if isinstance(answer, bool) else answer
+
+    async def _answer(self, item: Item | Exception, recorder: Recorder) -> Item:
+        recorder.check_budget()
+        await asyncio.sleep(0)
+        if isinstance(item, Exception):
+            raise item
+        recorder.usage("judge", self._usage)
+        return item
+
+
+class ScriptedApprover:
+    """A person who plays decisions and answers: True, False, a reason (a denial), or None if no person is there."""
+
+    def __init__(self, *decisions: bool | str | None, answers: Sequence[str | None] = ()) -> None:
+        self._decisions = decisions
+        self._answers = answers
+        self.requests: list[ApprovalRequest] = []
+        self.questions: list[str] = []
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Play the next decision."""
+        decision = _next(self._decisions, len(self.requests), "the person", "decisions")
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        if decision is None:
+            return None
+        reason = decision if isinstance(decision, str) else ""
+        return ApprovalAnswer("approved" if decision is True else "denied", "ada@desk", reason)
+
+    async def answer(self, question: str) -> QuestionReply | None:
+        """Play the next answer."""
+        text = _next(self._answers, len(self.questions), "the person", "answers")
+        self.questions.append(question)
+        await asyncio.sleep(0)
+        return None if text is None else QuestionReply(text, "ada@desk")
+
+
+def satisfied(criterion: str = "it works", observation: str = "o1", quote: str = "1 passed") -> GoalVerdict:
+    """Return a complete verdict with one criterion and one citation."""
+    evidence = (Citation(observation=observation, quote=quote),)
+    item = CriterionVerdict(criterion=criterion, satisfied=True, evidence=evidence)
+    return GoalVerdict(score=1.0, complete=True, criteria=(item,))
+
+
+def unsatisfied(missing: str, criterion: str = "it works", score: float = 0.3) -> GoalVerdict:
+    """Return a verdict that is not complete."""
+    item = CriterionVerdict(criterion=criterion, satisfied=False, missing=missing)
+    return GoalVerdict(score=score, complete=False, missing=missing, criteria=(item,))
+
+
+def shell_result(call: str, command: str, output: str, exit_code: int = 0) -> ToolResult:
+    """Return a shell tool's result for scripted rounds."""
+    return ToolResult(
+        tool_call_id=call,
+        tool="shell",
+        command=command,
+        facts=(f"exit {exit_code}",),
+        output=output.encode(),
+        summary=f"exit {exit_code}",
+    )
