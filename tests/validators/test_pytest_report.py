@@ -13,8 +13,7 @@ from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import ShellValidator
-from goalrunner.validators.pytest_report import ways
-from goalrunner.validators.runners import calls
+from goalrunner.validators.runners import calls, ways
 from tests.support.agents import validation
 
 GREEN = {"tests/test_a.py": "def test_a(): pass\nclass TestX:\n    def test_b(self): pass\n"}

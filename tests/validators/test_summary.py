@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.validators.exit_codes import summary_of
+from goalrunner.validators.suites import summary_of
 
 
 @pytest.mark.parametrize(

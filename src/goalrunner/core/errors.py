@@ -215,6 +215,12 @@ def one_line(text: str, longest: int = 200) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first names: "a, b and 3 more"."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def kind_of(value: object) -> str:
     """Return the kind of a value in words."""
     name = type(value).__name__

@@ -138,8 +138,6 @@ class Current:
                     self._retry = None
                 case events.BaselineTaken() | events.ValidatorsFinished():
                     self._remember(event.results)
-                case _:
-                    pass
 
     def _remember(self, results: tuple[ValidatorResult, ...]) -> None:
         self._durations.update({result.name: result.duration for result in results})
@@ -156,8 +154,6 @@ class Current:
                     self._since = now
                 case RetryScheduled():
                     self._retry, self._text = (activity, now + activity.seconds), ""
-                case _:
-                    pass
 
     def look(self, scratch: Path, records: Path) -> None:
         """Follow a run of another process: its log `records`, and the output of its command in the folder `scratch`."""

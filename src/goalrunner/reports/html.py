@@ -151,8 +151,6 @@ class RunPage:
                 self._add_results(here, event, entries)
             case events.VerdictRecorded():
                 here.verdict = event.verdict
-            case _:
-                pass
         here.entries += entries
 
     def _add_results(

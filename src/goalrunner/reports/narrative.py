@@ -230,8 +230,6 @@ class Narrative:
                 self.red = tuple(result for result in event.results if not result.passed)
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
-            case _:
-                pass
         self._set_running(event)
 
     def _set_running(self, event: events.Event) -> None:

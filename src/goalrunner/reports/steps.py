@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from goalrunner.core import events
+from goalrunner.core.errors import some_of
 from goalrunner.core.events import Plan, Record
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
@@ -56,11 +57,6 @@ def _passed(name: str, remark: str, subject: str = "", time: str = "") -> Step:
     return Step(name, "✓", subject, time, remark, "good")
 
 
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
 def _work_lines(event: events.Event) -> Iterator[Line]:
     match event:
         case events.ToolResultRecorded(observation=seen):
@@ -74,7 +70,7 @@ def _work_lines(event: events.Event) -> Iterator[Line]:
                 calls = figures.count(event.steps, "model call")
                 yield _warning("agent", f"turn ended after {calls}; the limit is [agent] max_steps")
             if event.left:
-                names = _named([cut(one_line(name), _LONGEST_NAME) for name in event.left])
+                names = some_of([cut(one_line(name), _LONGEST_NAME) for name in event.left], _NAMED)
                 yield _warning("agent", f"processes that it left running were ended: {names}")
         case events.UsageRecorded(usage=usage) if usage.retries:
             times = figures.count(usage.retries, "time")
@@ -87,8 +83,6 @@ def _work_lines(event: events.Event) -> Iterator[Line]:
             yield Fact("note", event.note, tone="warn")
         case events.MemoryPromoted():
             yield Step("memory", subject=event.memory_id, remark=f"{event.kind} from {event.source_ref}")
-        case _:
-            pass
 
 
 def _validator(result: ValidatorResult) -> Step:
@@ -113,16 +107,14 @@ def _check_lines(event: events.Event) -> Iterator[Line]:
             if event.refusal:
                 yield _failed("checks", "; ".join(filter(None, (event.refusal, event.hint))))
             if event.leaked:
-                yield _failed("checks", f"the workspace changed while it was checked: {_named(event.leaked)}")
+                yield _failed("checks", f"the workspace changed while it was checked: {some_of(event.leaked, _NAMED)}")
             if event.changed_checks:
-                paths = _named(event.changed_checks.paths)
+                paths = some_of(event.changed_checks.paths, _NAMED)
                 yield _warning("checks", f"pass only with the agent's version of {paths}")
             yield from (_warning("note", label) for label in event.labels)
         case events.WorkspaceChanged():
-            paths = _named(event.paths)
+            paths = some_of(event.paths, _NAMED)
             yield _warning("checks", f"the workspace changed after the check ({paths}); validators run again")
-        case _:
-            pass
 
 
 def _judge_lines(event: events.Event) -> Iterator[Line]:
@@ -140,8 +132,6 @@ def _judge_lines(event: events.Event) -> Iterator[Line]:
             yield _failed("judge", f"a second opinion confirms that the goal is blocked: {reason}")
         case events.ConfirmationRecorded():
             yield Step("judge", remark=f"a second opinion: not blocked: {event.reason or event.claim}")
-        case _:
-            pass
 
 
 def _verdict_lines(verdict: GoalVerdict, event: events.VerdictRecorded) -> Iterator[Line]:
@@ -178,8 +168,6 @@ def _person_lines(event: events.Event) -> Iterator[Line]:
         case events.RunResumed():
             yield Fact("resumed", figures.limits(vars(event.plan)))
             yield from (Fact("", text, tone) for text, tone in _resumed(event))
-        case _:
-            pass
 
 
 def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
@@ -187,7 +175,7 @@ def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
     if event.note:
         yield f"note: {event.note}", "plain"
     if event.changed:
-        yield f"changed between sessions: {_named(event.changed)}", "warn"
+        yield f"changed between sessions: {some_of(event.changed, _NAMED)}", "warn"
     for account, usage in event.in_flight.items():
         if usage.uncounted_calls:
             yield f"{account}: the usage of the interrupted turn is unknown", "warn"
@@ -228,8 +216,6 @@ class Spending:
                 self.usage += usage
             case events.RunEnded():
                 return
-            case _:
-                pass
         plan = self.plan or Plan()
         used = {"timeout": self.elapsed, "tokens": self.usage.tokens, "cost_usd": self.usage.known_cost_usd}
         for (name, amount), text in zip(used.items(), self.parts(self.elapsed), strict=True):

@@ -22,8 +22,7 @@ from goalrunner.records.files import write_whole
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.absent_programs import TOOLS, Place, absent_program
 from goalrunner.validators.check_files import check_files, named_paths, text_of
-from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PYTEST_USAGE
-from goalrunner.validators.runners import calls
+from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE, calls
 from goalrunner.validators.spec_validator import variables_named
 
 _NO_MODULE = re.compile(r"^\S*(?:python|pypy)[0-9.]*: No module named ([\w.]+)$", re.MULTILINE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import SHELLS, Program, programs
 from goalrunner.validators.absent_programs import CHECKERS
-from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PYTEST_USAGE, Report
+from goalrunner.validators.pytest_report import Report
 from goalrunner.validators.runners import RUNNERS, Summary, calls
 from goalrunner.validators.spec_validator import text_of_end
 
@@ -76,32 +75,6 @@ def _of_position(program: Program, command: str, *, certain: bool, used: bool) -
             yield f"the exit code of `{lost.whole}` is not {program.name}'s; write: set -e; {line}"
         case "&" if certain:
             yield f"`{lost.whole}` does not wait for {program.name}; write: {lost.whole.removesuffix(' &')}"
-        case _:
-            pass
-
-
-_LAST_LINES = 60
-_LONGEST = 80
-_LONGEST_LINE = 300
-"""Characters of a summary line; no test runner writes a longer one, and patterns shall not be tried on what is no summary."""
-_ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
-"""The line in which pytest says why it does not start."""
-
-
-def summary_of(output: str, exit_code: int, passed: bool) -> str:
-    """Return `43 passed`, or `exit 1` if no runner is known. A red result always has its exit code or its failures."""
-    ending = f"exit {exit_code}"
-    lines = output.splitlines()[-_LAST_LINES:]
-    if exit_code == PYTEST_USAGE and (error := next(filter(_ERROR.fullmatch, reversed(lines)), "")):
-        return f"{ending}: {error[:_LONGEST_LINE]}"
-    found = [summary for runner in RUNNERS if (summary := runner.last("\n".join(lines)))]
-    if not found:
-        return ending
-    last = max(found, key=lambda summary: summary.end)
-    text = last.text[:_LONGEST]
-    if exit_code == PYTEST_NO_TESTS and "deselected" in text:
-        text = f"no test selected, {text}"
-    return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
 
 
 _FAILURES = (

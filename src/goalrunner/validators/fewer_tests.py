@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from goalrunner.checking.protection import Difference, Protection
+from goalrunner.core.errors import some_of
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
 from goalrunner.validators.baseline_status import BaseResults
 from goalrunner.validators.spec_validator import Answer
@@ -43,11 +44,6 @@ def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callab
 
     missing = [identifier for identifier in base.test_ids if identifier not in there and not ran(identifier)]
     return tuple(one for one in missing if (end is None or one <= end) and protected(_file(one)))
-
-
-def _listed(tests: Sequence[str], most: int) -> str:
-    more = f" and {len(tests) - most} more" if len(tests) > most else ""
-    return f"{', '.join(tests[:most])}{more}"
 
 
 def _red(now: ValidatorResult, summary: str, feedback: str = "") -> ValidatorResult:
@@ -109,11 +105,11 @@ def compared(
     if gone := missing_tests(base, now, protected):
         count = f"{len(gone)} protected test{'' if len(gone) == 1 else 's'}"
         summary = f"{count} did not run: {gone[0]}{', ...' if len(gone) > 1 else ''}"
-        return _red(now, summary, f"{count} of the start did not run: {_listed(gone, _NAMED_IN_FEEDBACK)}"), ()
+        return _red(now, summary, f"{count} of the start did not run: {some_of(gone, _NAMED_IN_FEEDBACK)}"), ()
     moved = {identifier.partition("::")[2] for identifier in {*now.test_ids} - {*base.test_ids}}
     lost = missing_tests(base, now, lambda path: not protected(path))
     if others := [identifier for identifier in lost if identifier.partition("::")[2] not in moved]:
-        labels.append(f"fewer tests: {_listed(others, _NAMED)}")
+        labels.append(f"fewer tests: {some_of(others, _NAMED)}")
     for runner in dict.fromkeys(count.runner for count in base.suite.counts):
         wrong, label = _of_runner(runner, base, now, suite=suite, freed=freed)
         if wrong:

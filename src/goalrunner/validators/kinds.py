@@ -28,10 +28,10 @@ from goalrunner.validators.absent_programs import Place
 from goalrunner.validators.absent_targets import TestTree, folder_without_tests
 from goalrunner.validators.baseline_status import obstacle
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
-from goalrunner.validators.exit_codes import contradiction, summary_of
+from goalrunner.validators.exit_codes import contradiction
 from goalrunner.validators.fewer_tests import ended_early
-from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PytestReporting, Report, ways
-from goalrunner.validators.runners import calls
+from goalrunner.validators.pytest_report import PytestReporting, Report
+from goalrunner.validators.runners import PYTEST_NO_TESTS, calls, ways
 from goalrunner.validators.spec_validator import (
     Answer,
     NamedValidator,
@@ -42,7 +42,7 @@ from goalrunner.validators.spec_validator import (
     passed_variables,
     tail_of,
 )
-from goalrunner.validators.suites import SuiteReader
+from goalrunner.validators.suites import SuiteReader, summary_of
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 

@@ -6,7 +6,6 @@ They are written by a plugin; where it cannot be loaded, by pytest itself as JUn
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shlex
 import stat
@@ -20,41 +19,13 @@ from pydantic import ValidationError
 
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.verdict import TEST_IDS
-from goalrunner.validators.runners import Call
+from goalrunner.validators.runners import Way
 
-PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
-"""pytest's exit codes for a usage error, and if no test was selected."""
 LARGEST = 64_000_000
 """Bytes; some 300,000 tests."""
 _MOST_FILES = 100
-_SET = re.compile(r"\b(PYTHONPATH|PYTEST_PLUGINS)\b")
-_KEPT = re.compile(r"\$\{?(PYTHONPATH|PYTEST_PLUGINS)\b")
-_TAKEN = re.compile(r"--junit-?xml|no:junitxml")
-"""Options for a report of the user's own, or for none."""
-Way = Literal["plugin", "option"]
 _Ending = Literal["skipped", "xfailed", "passed", "failed"]
 _RANK: dict[_Ending, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
-
-
-def ways(calls: Sequence[Call], line: str, env: Mapping[str, str], texts: str = "") -> dict[Way, int]:
-    """Return the ways to a report of this line, in the order in which they are to be tried.
-
-    With each stands how many reports there must be if the line ends with exit code 0. The plugin is on PYTHONPATH; under
-    `coverage run` it would be measured. By an option in PYTEST_ADDOPTS, each pytest replaces the report of the one before;
-    it is not given if the line or the project's settings, `texts`, have it.
-    """
-    pytests = [call for call in calls if call.runner.name == "pytest"]
-    watched = [call.program for call in pytests if call.tests and not call.program.clean]
-    if not watched or any(call.program.command.negated for call in pytests):
-        return {}
-    measured = any("coverage" in program.through for program in watched) or any(
-        env.get(name) for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
-    )
-    unreachable = any(program.isolated for program in watched) or {*_SET.findall(line)} - {*_KEPT.findall(line)}
-    certain = sum(not (program.command.fallback or program.command.optional) for program in watched)
-    taken = "PYTEST_ADDOPTS" in line or _TAKEN.search(f"{env.get('PYTEST_ADDOPTS', '')} {line} {texts}")
-    found: dict[Way, int] = {} if measured or unreachable else {"plugin": certain}
-    return found if taken else {**found, "option": min(certain, 1)}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from goalrunner.core.errors import one_line
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext
 from goalrunner.core.shell_programs import label
@@ -111,12 +112,6 @@ def name_of(spec: ValidatorSpec) -> str:
     return label(spec.run or "")[:_LONGEST_NAME] or "check"
 
 
-def _one_line(text: str, longest: int = 200) -> str:
-    """Return a text as one line, cut at a length."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
-
-
 class NamedValidator:
     """What all validators have. Subclasses implement the port `Validator`."""
 
@@ -135,7 +130,7 @@ class NamedValidator:
             name=self.name,
             passed=reason == "passed",
             reason=reason,
-            summary=_one_line(summary),
+            summary=one_line(summary),
             feedback=feedback,
             command=self.command,
             exit_code=completion.exit_code if completion else None,

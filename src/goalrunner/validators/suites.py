@@ -10,7 +10,7 @@ from pathlib import Path
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import RunnerCount, SuiteRecord
 from goalrunner.validators.check_files import lines_followed, text_of
-from goalrunner.validators.runners import GO_PACKAGE, RUNNERS, Call, Runner
+from goalrunner.validators.runners import GO_PACKAGE, PYTEST_NO_TESTS, PYTEST_USAGE, RUNNERS, Call, Runner
 from goalrunner.validators.spec_validator import text_of_end
 
 GO = "go test "
@@ -201,3 +201,27 @@ def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     """Return what a validator runs, as far as it can be found, with the options of pytest in the project's configuration."""
     found = [*lines_followed(spec, workspace), *(text_of(cwd / name) for name in _SETTINGS)]
     return "\n".join(filter(None, (*found, *_ADDOPTS.findall(text_of(cwd / "pyproject.toml")))))
+
+
+_LAST_LINES = 60
+_LONGEST = 80
+_LONGEST_LINE = 300
+"""Characters of a summary line; no test runner writes a longer one, and patterns shall not be tried on what is no summary."""
+_ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
+"""The line in which pytest says why it does not start."""
+
+
+def summary_of(output: str, exit_code: int, passed: bool) -> str:
+    """Return `43 passed`, or `exit 1` if no runner is known. A red result always has its exit code or its failures."""
+    ending = f"exit {exit_code}"
+    lines = output.splitlines()[-_LAST_LINES:]
+    if exit_code == PYTEST_USAGE and (error := next(filter(_ERROR.fullmatch, reversed(lines)), "")):
+        return f"{ending}: {error[:_LONGEST_LINE]}"
+    found = [summary for runner in RUNNERS if (summary := runner.last("\n".join(lines)))]
+    if not found:
+        return ending
+    last = max(found, key=lambda summary: summary.end)
+    text = last.text[:_LONGEST]
+    if exit_code == PYTEST_NO_TESTS and "deselected" in text:
+        text = f"no test selected, {text}"
+    return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
