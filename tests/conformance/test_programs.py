@@ -25,13 +25,26 @@ IN_A_SANDBOX = {
 }
 """What a sandbox could break of what works without. The doubles play all of it."""
 
-OVER_ACP = IN_A_SANDBOX | {
-    "usage_of_each_round_is_added_up",
-    "a_cancelled_run_leaves_no_process",
-    "an_agent_that_is_killed_has_failed",
+ALWAYS = {
+    "command": IN_A_SANDBOX
+    | {
+        "what_it_did_is_marked_as_its_own_word",
+        "usage_of_each_round_is_added_up",
+        "a_cancelled_run_leaves_no_process",
+        "an_agent_that_is_killed_has_failed",
+        "a_large_prompt_arrives_whole",
+        "every_process_is_gone_at_the_end_of_a_round",
+    },
+    "acp": {
+        "two_rounds_in_one_conversation",
+        "another_process_goes_on",
+        "a_wrong_key_is_named_with_what_mends_it",
+        "usage_of_each_round_is_added_up",
+        "a_cancelled_run_leaves_no_process",
+    },
+    "sandbox": {"two_rounds_in_one_conversation", "a_write_outside_of_its_room_is_refused"},
 }
-"""What a program could do over ACP otherwise than by its command, and opencode, the slowest to start, by its command. CI
-leaves out the others."""
+"""What each program could do otherwise than its double. CI leaves out the others, which are `slow`."""
 
 ALL = [
     (Program(name, protocol, jailed), one)
@@ -44,8 +57,8 @@ ALL = [
 
 
 def _marks(program: Program, one: Check) -> list[pytest.MarkDecorator]:
-    slow = (program.protocol == "acp" or program.name == "opencode") and one.name not in OVER_ACP
-    return [*([needs_sandbox] if program.jailed else []), *([pytest.mark.slow] if slow else [])]
+    always = ALWAYS["sandbox" if program.jailed else program.protocol]
+    return [*([needs_sandbox] if program.jailed else []), *([] if one.name in always else [pytest.mark.slow])]
 
 
 CASES = [

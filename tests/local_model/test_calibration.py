@@ -18,8 +18,6 @@ pytestmark = [pytest.mark.local_model, pytest.mark.timeout(600)]
 OUTPUTS = (
     ("3 passed in 0.1s", True),
     ("1 failed, 2 passed in 0.1s", False),
-    ("7 passed, 1 skipped in 0.2s", True),
-    ("error: file or directory not found: tests", False),
 )
 """What the agent's command printed, and whether all tests pass."""
 
@@ -52,10 +50,10 @@ def test_a_real_judge_is_calibrated_from_the_command_line(workplace: Workplace, 
     assert all(judged.usage.calls >= 1 and judged.usage.tokens > 500 for judged in verdicts)
     (one,) = found["judges"]
     assert one["verdicts"] == len(OUTPUTS)
-    assert one["false_accept"]["of"] == one["false_reject"]["of"] == 2
+    assert one["false_accept"]["of"] == one["false_reject"]["of"] == 1
     assert one["unreadable"] == sum(judged.result == "judge failed" for judged in verdicts)
     accepted = [row["label"] for row, judged in zip(rows, verdicts, strict=True) if judged.result == "complete"]
-    assert (one["false_accept"]["count"], 2 - one["false_reject"]["count"]) == (
+    assert (one["false_accept"]["count"], 1 - one["false_reject"]["count"]) == (
         accepted.count(False),
         accepted.count(True),
     )
