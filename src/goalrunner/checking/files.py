@@ -137,3 +137,16 @@ def lstat(path: str) -> os.stat_result | None:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def read_whole(path: str, mode: int) -> bytes | None:
+    """Return the content of a file or the target of a link, nothing of a folder; None if it cannot be read."""
+    try:
+        if stat.S_ISLNK(mode):
+            return os.fsencode(os.readlink(path))
+        if stat.S_ISDIR(mode):
+            return b""
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from typing import Any
 
 from goalrunner.checking.dependencies import Installed, inspect, labels, written_since
 from goalrunner.checking.environment import File
+from goalrunner.checking.files import read_whole
 from goalrunner.checking.ignored_classes import MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
@@ -241,15 +241,8 @@ def _appeared(now: Classifier, start: _Start, others: Collection[str]) -> tuple[
 
 def _content_of(path: str, info: Stat) -> bytes | None:
     """Return the content of a file or the target of a link; None if it cannot be read or no longer has that stat."""
-    try:
-        if stat.S_ISLNK(info[MODE]):
-            data = os.fsencode(os.readlink(path))
-        else:
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
-                data = file.read(info[SIZE])
-    except OSError:
-        return None
-    return data if len(data) == info[SIZE] and stat_of(path) == info else None
+    data = read_whole(path, info[MODE])
+    return data if data is not None and len(data) == info[SIZE] and stat_of(path) == info else None
 
 
 def _write_pack(workspace: Path, files: Mapping[str, Stat], pack: Path) -> dict[str, Kept]:

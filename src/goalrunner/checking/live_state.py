@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from goalrunner.checking.environment import File
-from goalrunner.checking.files import lstat, make_parents, put_file
+from goalrunner.checking.files import lstat, make_parents, put_file, read_whole
 from goalrunner.checking.journal import GitFile, Journal
 from goalrunner.snapshots.diff import CACHES
 from goalrunner.snapshots.files import remove
@@ -113,7 +113,7 @@ def record_git_files(places: Iterable[str]) -> list[GitFile]:
     """Return the files, links and folders below these places, parents first."""
     rows, left = [], _MOST_BYTES
     for path, info, is_large in _walk(places):
-        data = None if is_large or info.st_size > left else _read(path, info.st_mode)
+        data = None if is_large or info.st_size > left else read_whole(path, info.st_mode)
         left -= len(data or b"")
         text = None if data is None else base64.b64encode(data).decode()
         rows.append(GitFile(path, info.st_mode, info.st_mtime_ns, text))
@@ -184,7 +184,7 @@ def _restored(row: GitFile, keep: Path) -> bool:
     if stat.S_ISDIR(row.mode):
         if info is None:
             os.mkdir(row.path)
-    elif row.data is not None and (info is None or _read(row.path, row.mode) != data):
+    elif row.data is not None and (info is None or read_whole(row.path, row.mode) != data):
         if info:
             _save(row.path, keep)
         new = f"{row.path}.goal-{os.urandom(4).hex()}"
@@ -200,16 +200,3 @@ def _save(path: str, keep: Path) -> None:
     target = keep / os.path.relpath(path, "/")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.copy2(path, target, follow_symlinks=False)
-
-
-def _read(path: str, mode: int) -> bytes | None:
-    """Return the content of a file or the target of a link, nothing of a folder; None if it cannot be read."""
-    try:
-        if stat.S_ISLNK(mode):
-            return os.fsencode(os.readlink(path))
-        if stat.S_ISDIR(mode):
-            return b""
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            return file.read()
-    except OSError:
-        return None

@@ -9,9 +9,10 @@ import time
 from collections.abc import Collection, Iterable
 from functools import partial
 
+from goalrunner.records.files import write_whole
 from goalrunner.snapshots.files import UNREADABLE, Sorter, closed_folders
 from goalrunner.snapshots.git import Answer, Git, GitFailed, both
-from goalrunner.snapshots.objects import ONE_PACK, Entry, write_file
+from goalrunner.snapshots.objects import ONE_PACK, Entry
 from goalrunner.snapshots.repositories import Start
 
 _TRIES = 6
@@ -182,5 +183,5 @@ class Index:
 
     def _write_racy(self, paths: frozenset[bytes]) -> None:
         if paths != self._racy:
-            write_file(self._git.store / "racy", b"".join(path + b"\0" for path in sorted(paths)))
+            write_whole(self._git.store / "racy", b"".join(path + b"\0" for path in sorted(paths)), lasting=False)
             self._racy = paths

@@ -7,7 +7,6 @@ import fcntl
 import hashlib
 import os
 import re
-import tempfile
 import weakref
 import zlib
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError
 from goalrunner.core.observation import Snapshot
+from goalrunner.records.files import write_whole
 from goalrunner.snapshots.git import Git
 
 
@@ -67,7 +67,7 @@ def _write(store: Path, kind: str, body: bytes) -> str:
     place = store / "objects" / name[:2] / name[2:]
     if not place.exists():
         place.parent.mkdir(exist_ok=True)
-        write_file(place, zlib.compress(f"{kind} {len(body)}\0".encode() + body, 1))
+        write_whole(place, zlib.compress(f"{kind} {len(body)}\0".encode() + body, 1), lasting=False)
     return name
 
 
@@ -75,24 +75,12 @@ def keep_snapshot(store: Path, tree: str, state: str) -> Snapshot:
     """Name a tree and the state of the repositories (a blob, or empty) as a snapshot. Raise OSError."""
     identifier = _identifier(tree, state)
     root = write_tree(store, trees={"tree": tree}, blobs={"repository": state} if state else {})
-    write_file(store / REFS / identifier, f"{root}\n".encode())
+    write_whole(store / REFS / identifier, f"{root}\n".encode(), lasting=False)
     return Snapshot(id=identifier, tree=tree, repository=state)
 
 
 def _identifier(tree: str, state: str) -> str:
     return hashlib.sha256(f"{tree} {state}".encode()).hexdigest()
-
-
-def write_file(place: Path, data: bytes) -> None:
-    """Write a file atomically. Raise OSError."""
-    handle, new = tempfile.mkstemp(prefix="tmp_", dir=place.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        Path(new).replace(place)
-    except BaseException:
-        os.unlink(new)
-        raise
 
 
 REFS = "refs/snapshots/"
@@ -136,7 +124,7 @@ def make_store(folder: Path) -> None:
     for name in ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info"):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in (("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("HEAD", "ref: refs/heads/none\n")):
-        write_file(folder / name, text.encode())
+        write_whole(folder / name, text.encode(), lasting=False)
 
 
 async def packs_well(git: Git) -> bool:

@@ -12,8 +12,9 @@ from fnmatch import translate
 from pathlib import Path
 
 from goalrunner.core.errors import WorkspaceError
+from goalrunner.records.files import write_whole
 from goalrunner.snapshots.git import Git, Repository, content, enclosing, repository_at
-from goalrunner.snapshots.objects import shown, write_file
+from goalrunner.snapshots.objects import shown
 
 
 class RepositoryStates:
@@ -124,12 +125,12 @@ class Start:
     def write(self, lines: list[bytes], commit: str) -> None:
         """Save the patterns, and the commit that is checked out; empty without one. Raise OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_file(self.rules, b"".join(line + b"\n" for line in lines))
-        write_file(self.folder / "commit", f"{commit}\n".encode())
+        write_whole(self.rules, b"".join(line + b"\n" for line in lines), lasting=False)
+        write_whole(self.folder / "commit", f"{commit}\n".encode(), lasting=False)
 
     def write_tracked(self, paths: list[bytes]) -> None:
         """Save the ignored paths that the user's repositories track; to be called last. Raise OSError."""
-        write_file(self.folder / "tracked", b"".join(path + b"\0" for path in paths))
+        write_whole(self.folder / "tracked", b"".join(path + b"\0" for path in paths), lasting=False)
 
     @property
     def commit(self) -> str | None:
