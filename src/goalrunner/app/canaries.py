@@ -11,7 +11,7 @@ from goalrunner.app.previous_run import load_state
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.core.observation import Claim, Observation, trail_with
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge import JudgeOutcome, LLMJudge
@@ -107,15 +107,12 @@ def refuse_credulous_judge(report: CanaryReport) -> None:
 def _example(goal: Goal) -> AuditRequest:
     """Return the request for an audit of a small finished task, with the settings of the goal's judge."""
     task = Goal(objective=EXAMPLE, success_criteria=_CRITERIA, judge=goal.judge)
-    items: list[Observation | Claim] = []
-    texts: dict[str, str] = {}
+    found: list[tuple[Observation | Claim, str]] = []
     for number, (source, facts, command, output) in enumerate(_SEEN, 1):
         item = Observation(id=f"o{number}", source=source, facts=facts, command=command, round=min(number - 1, 1))
-        texts[item.id] = output
-        items.append(item)
-    items.insert(-1, Claim(round=1))
-    trail = Trail(items=tuple(items), read=lambda item: texts[item.id] if isinstance(item, Observation) else _SAID)
-    return audit_request(task, trail, deliverable="workspace")
+        found.append((item, output))
+    found.insert(-1, (Claim(round=1), _SAID))
+    return audit_request(task, trail_with(found), deliverable="workspace")
 
 
 EXAMPLE = "Make parse() accept empty input."  # the objective of the built-in example

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 from goalrunner.core.errors import UsageError, kind_of
-from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail, source_of
+from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail, source_of, trail_with
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 """The roles of OpenAI's chat messages, the old `function` included."""
@@ -54,22 +55,17 @@ def trail_of(
     entries = list(_entries(messages))
     said = [number for number, (_, _, call) in enumerate(entries) if call is None]
     response = said[-1] if said and deliverable == "response" else None
-    items: list[Observation | Claim] = []
-    texts: dict[int | str, str] = {}
-    observed = 0
+    found: list[tuple[Observation | Claim, str]] = []
+    identifiers = (f"o{number}" for number in count(1))
     for number, (round_number, text, call) in enumerate(entries):
         if call is None and number != response:
-            items.append(claim := Claim(round=round_number))
-            texts[id(claim)] = text
+            found.append((Claim(round=round_number), text))
             continue
-        observed += 1
-        name = f"o{observed}"
         facts = () if call else (f"round {round_number}",)
-        call = call or _Call(tool=RESPONSE)  # noqa: PLW2901
-        items.append(Observation(id=name, source=call.tool, facts=facts, command=call.command, round=round_number))
-        texts[name] = text
-    kept = tuple(items)
-    return Trail(items=kept, read=lambda item: texts[item.id if isinstance(item, Observation) else id(item)])
+        source, command = (call.tool, call.command) if call else (RESPONSE, "")
+        fields = {"source": source, "facts": facts, "command": command, "round": round_number}
+        found.append((Observation(id=next(identifiers), **fields), text))
+    return trail_with(found)
 
 
 def text_of(content: object) -> str:

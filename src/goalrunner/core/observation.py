@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -158,6 +158,17 @@ class Trail:
             if isinstance(item, Observation) and (item.id == identifier or identifier in item.names):
                 return item
         return None
+
+
+def trail_with(found: Iterable[tuple[Observation | Claim, str]]) -> Trail:
+    """Return the trail of these items with their texts."""
+    pairs = tuple(found)
+
+    def key(item: Observation | Claim) -> str | int:
+        return item.id if isinstance(item, Observation) else id(item)
+
+    texts = {key(item): text for item, text in pairs}
+    return Trail(items=tuple(item for item, _ in pairs), read=lambda item: texts[key(item)])
 
 
 class EvidenceRow(Frozen):

@@ -151,8 +151,8 @@ class GoalAttempt(Frozen):
     score: float = Field(0.0, ge=0, le=1)
 
 
-class ApprovalRow(Frozen):
-    """An approval that waited, or waits, for a person, and the decision."""
+class ApprovalFacts(Frozen):
+    """What state and outcome say of an approval."""
 
     id: str
     kind: ApprovalKind
@@ -160,12 +160,17 @@ class ApprovalRow(Frozen):
     rule: str = Field("", description="the rule of the goal that requires it")
     requested_at: str = Field(description="ISO 8601, UTC")
     expires_at: str | None = Field(None, description="ISO 8601, UTC; None: never")
-    decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = "waiting"
     decided_at: str = ""
     by: str = Field("", description="user@host")
     reason: str = ""
     guarded: bool = Field(True, description="False: given by a command that the agent could have run as well")
     evidence_refs: tuple[str, ...] = Field((), description="observations that it rests on")
+
+
+class ApprovalRow(ApprovalFacts):
+    """An approval that waited, or waits, for a person, and the decision."""
+
+    decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = "waiting"
     diff: str = Field("", description="name of the artifact that holds what would be written")
 
 

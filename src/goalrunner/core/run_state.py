@@ -13,9 +13,8 @@ from pydantic import Field
 from goalrunner.core.critique import Critique
 from goalrunner.core.events import Account, ChangedChecks, GoalRecord, Plan, Standing
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.goal_tables import ApprovalKind
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
-from goalrunner.core.outcome import GoalAttempt, GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 KEPT = 100
@@ -86,24 +85,13 @@ class Stall(Frozen):
     rounds: int = 0
 
 
-class Approval(Frozen):
+class Approval(ApprovalFacts):
     """Something that waited, or waits, for a person."""
 
-    id: str
-    kind: ApprovalKind
-    action: str
-    rule: str
     tool_call_id: str = ""
     snapshot: str = ""
-    requested_at: str
-    expires_at: str | None = None
     preview: ArtifactRef | None = None
-    evidence_refs: tuple[str, ...] = ()
     decision: Literal["approved", "denied", "expired", "withdrawn"] | None = Field(None, description="None: it waits")
-    decided_at: str = ""
-    by: str = ""
-    reason: str = ""
-    guarded: bool = True
     used: bool = Field(False, description="whether the tool call has begun: it permits no other one")
     told: bool = Field(False, description="whether the run ended with its denial and was resumed")
 
