@@ -16,14 +16,8 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Unpack
 
-from goalrunner.checking.upper_layer import (
-    NOT_PERMITTED,
-    SYSTEM_PATH,
-    UpperLayer,
-    mount_commands,
-    mount_failure,
-    privileged,
-)
+from goalrunner.checking import upper_layer
+from goalrunner.checking.upper_layer import UpperLayer
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Launcher, LaunchOptions
 from goalrunner.system import process_table
@@ -66,7 +60,7 @@ class Namespace:
         self._tools = tools
         self.own_words = os.fsencode(f"{tools['env']}: ")
         """The beginning of a message that is not that of a command."""
-        self._users = not privileged()
+        self._users = not upper_layer.privileged()
         self._holder: subprocess.Popen[bytes] | None = None
         self.running = 0
         """The number of commands that run."""
@@ -75,7 +69,7 @@ class Namespace:
 
     def open(self) -> None:
         """Start the holder and mount. Raise EnvironmentFailed if that is not possible here."""
-        environ = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
+        environ = {"PATH": upper_layer.SYSTEM_PATH, "LC_ALL": "C"}
         environ |= {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
         with starting:
             self._holder = holder = subprocess.Popen(
@@ -94,8 +88,10 @@ class Namespace:
             return
         holder.kill()
         self.close()
-        why = mount_failure(printed.decode(errors="replace").strip() or "the namespace ended at once", self._uppers)
-        raise EnvironmentFailed(why, _ALLOW if why.startswith(NOT_PERMITTED) else "")
+        why = upper_layer.mount_failure(
+            printed.decode(errors="replace").strip() or "the namespace ended at once", self._uppers
+        )
+        raise EnvironmentFailed(why, _ALLOW if why.startswith(upper_layer.NOT_PERMITTED) else "")
 
     def close(self) -> None:
         """End every process of the namespace. Raise EnvironmentFailed if one cannot be ended."""
@@ -166,7 +162,7 @@ class Namespace:
     def _command(self) -> list[str]:
         unshare, cat = self._tools["unshare"], self._tools["cat"]
         processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
-        mounting = "set -e\n" + "\n".join(mount_commands(self._uppers, self._tools))
+        mounting = "set -e\n" + "\n".join(upper_layer.mount_commands(self._uppers, self._tools))
         private = ["--mount", "--propagation", "private"]
         if not self._users:
             return [unshare, *private, *processes, SHELL, "-c", f"{mounting}\n{_HOLD}", "hold", cat]

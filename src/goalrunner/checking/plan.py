@@ -18,19 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.checking import protection as rules
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
-from goalrunner.checking.protection import (
-    BEFORE,
-    CONFIGURATION,
-    LINK,
-    NEW_CONFIGURATION,
-    NEW_LINTING,
-    SOURCE,
-    Difference,
-    Protection,
-    differences,
-)
+from goalrunner.checking.protection import Difference, Protection, differences
 from goalrunner.core.errors import some
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import CACHES, Patterns
@@ -138,10 +129,10 @@ def labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
 
 async def _concerns_checks(store: SnapshotStore, base: Snapshot, now: Snapshot, item: Difference) -> bool:
     """Return whether a change concerns what a file says about checks; a new dependency in a manifest does not."""
-    if item.rule not in (CONFIGURATION, NEW_CONFIGURATION, NEW_LINTING):
+    if item.rule not in (rules.CONFIGURATION, rules.NEW_CONFIGURATION, rules.NEW_LINTING):
         return True
     versions = (await store.read(base, item.path), await store.read(now, item.path))
-    old, new = (check_part(item.path, one, only_linters=item.rule == NEW_LINTING) for one in versions)
+    old, new = (check_part(item.path, one, only_linters=item.rule == rules.NEW_LINTING) for one in versions)
     return old != new
 
 
@@ -149,20 +140,20 @@ def _touched(protection: Protection, ignored: Sequence[str]) -> Iterator[Differe
     """Yield the protected scripts and sources of tests among changed files that git ignores."""
     for path in ignored:
         rule = protection.rule(path)
-        if rule and (SOURCE.search(path) or path in protection.scripts):
+        if rule and (rules.SOURCE.search(path) or path in protection.scripts):
             yield Difference(path, "changed", rule)
 
 
 def _folders_before(protection: Protection, workspace: Path, before: Mapping[str, Entry]) -> Iterator[Difference]:
     """Yield new folders that stand where a file of a check would be found; no snapshot holds one that is empty."""
     for path, rule in protection.scripts.items():
-        new = rule.startswith(BEFORE) and not any(name.startswith(f"{path}/") for name in before)
+        new = rule.startswith(rules.BEFORE) and not any(name.startswith(f"{path}/") for name in before)
         if new and (workspace / path).is_dir() and not protection.allowed(path):
             yield Difference(path, "planted", rule)
 
 
 async def _links(store: SnapshotStore, snapshot: Snapshot, entries: Mapping[str, Entry]) -> dict[str, str]:
-    names = [name for name, entry in entries.items() if entry.mode == LINK and entry.stored]
+    names = [name for name, entry in entries.items() if entry.mode == rules.LINK and entry.stored]
     return {name: os.fsdecode(await store.read(snapshot, name) or b"") for name in names}
 
 
@@ -170,7 +161,7 @@ async def _original(store: SnapshotStore, base: Snapshot, entry: Entry, path: st
     content = await store.read(base, path) if entry.stored else None
     if content is None:
         return None
-    if entry.mode == LINK:
+    if entry.mode == rules.LINK:
         return File(stat.S_IFLNK | 0o777, content)
     return File(stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644), content)
 

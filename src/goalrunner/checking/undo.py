@@ -20,21 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalrunner.checking import journal as journals
 from goalrunner.checking.files import UNFINISHED, copy_into, written
-from goalrunner.checking.journal import (
-    DONE,
-    LOG,
-    NAME,
-    Journal,
-    Move,
-    OpenJournal,
-    checks_folder,
-    found,
-    lock,
-    move_back,
-    read,
-    remove_aside,
-)
+from goalrunner.checking.journal import Journal, Move, OpenJournal
 from goalrunner.checking.live_state import look, make_accessible, put_git_files_back, restore_modes
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
@@ -81,7 +69,7 @@ class _Undo:
         self._workspace = Path(journal.workspace)
         self._store = store
         self._outputs = opened.folder / "outputs"
-        self._keep = checks_folder(Path(journal.home)) / "kept"
+        self._keep = journals.checks_folder(Path(journal.home)) / "kept"
         places = {*map(os.path.dirname, journal.asides), *journal.asides, journal.home}
         self._own = {os.path.relpath(place, self._workspace) for place in places}
         """The folders of this program, relative to the workspace."""
@@ -108,7 +96,7 @@ class _Undo:
                     copy_into(self._workspace, self._outputs, path)
         for move in [move for move in journal.moves if not opened.is_done(move.path)]:
             with self.step(move.path):
-                if move_back(move):
+                if journals.move_back(move):
                     opened.set_done(move.path)
                 else:
                     self._lost.append(move)
@@ -169,9 +157,11 @@ class _Undo:
             with contextlib.suppress(OSError):  # not every file system can
                 sync_folder(Path(folder))
         if not problems:
-            problems += [f"live files are left in {folder}" for folder in journal.asides if not remove_aside(folder)]
+            problems += [
+                f"live files are left in {folder}" for folder in journal.asides if not journals.remove_aside(folder)
+            ]
         if not problems:
-            for name in (NAME, DONE, LOG):
+            for name in (journals.NAME, journals.DONE, journals.LOG):
                 (self._opened.folder / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._opened.folder.rmdir()
@@ -192,7 +182,7 @@ class Watchdog:
 
     def __init__(self, opened: OpenJournal) -> None:
         undoing = [sys.executable, "-P", "-m", __name__, str(opened.handle), str(opened.folder)]
-        with (opened.folder / LOG).open("wb") as log:
+        with (opened.folder / journals.LOG).open("wb") as log:
             self._process, self._sink = start_helper(_SCRIPT, undoing, log=log.fileno(), keep_open=[opened.handle])
 
     def close(self) -> None:
@@ -213,7 +203,7 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
     """
     workspace, home = workspace.resolve(), home.resolve()
     messages = list(_reports(workspace, home))
-    for folder, journal in found(home):
+    for folder, journal in journals.found(home):
         if journal.workspace == str(workspace):
             messages += _replayed(folder, journal, time.monotonic() + patience)
     return (*messages, *_reports(workspace, home))
@@ -221,14 +211,14 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
 
 def _replayed(folder: Path, journal: Journal, deadline: float) -> list[str]:
     try:
-        while (handle := lock(folder)) is None:
+        while (handle := journals.lock(folder)) is None:
             if process_table.entry(journal.pid) or time.monotonic() > deadline:
                 return [f"A check is running in {journal.workspace} (process {journal.pid})."]
             time.sleep(0.05)
     except OSError:  # its watchdog has undone it meanwhile
         return []
     try:
-        return _undone(read(handle, folder))[1]
+        return _undone(journals.read(handle, folder))[1]
     finally:
         os.close(handle)
 
@@ -260,7 +250,7 @@ def _undone(opened: OpenJournal) -> tuple[Undone, list[str]]:
 
 def _reports(workspace: Path, home: Path) -> Iterator[str]:
     """Yield the lines that watchdogs left for this workspace, and remove them."""
-    for path in sorted(checks_folder(home).glob("*.report")):
+    for path in sorted(journals.checks_folder(home).glob("*.report")):
         with contextlib.suppress(OSError):
             where, *lines = path.read_text(errors="surrogateescape").splitlines()
             if where == str(workspace):
@@ -285,7 +275,7 @@ def _await_end(*arguments: str, kill: bool = False) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Undo the check in the journal that is open as the given handle; leave a report for the next command."""
     handle, folder = int(arguments[0]), Path(arguments[1])
-    opened = read(handle, folder)
+    opened = journals.read(handle, folder)
     undone, lines = _undone(opened)
     if not undone.problems:  # with problems, the journal stays and the next command tries again
         with contextlib.suppress(OSError, GoalError):

@@ -6,34 +6,13 @@ from collections import Counter
 from typing import assert_never
 
 from goalrunner.core import events, progress
+from goalrunner.core import state_updates as updates
 from goalrunner.core.critique import Critique
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Record
 from goalrunner.core.observation import UNASKED
-from goalrunner.core.progress import (
-    NOT_CHECKED,
-    labelled,
-    with_approvals,
-    with_budget,
-    with_evidence,
-    with_fields,
-    with_memory,
-)
+from goalrunner.core.progress import with_approvals, with_budget, with_evidence, with_fields, with_memory
 from goalrunner.core.run_state import KEPT, Phase, RunState, WorkingMemory
-from goalrunner.core.state_updates import (
-    REPORTED_LABEL,
-    UNASKED_LABEL,
-    answered,
-    approval_recorded,
-    approval_requested,
-    asked,
-    baselined,
-    checks_decided,
-    count_round,
-    decided,
-    validated,
-    withdrawn,
-)
 
 _MOST_NAMES = 100
 _OF_THE_START = (
@@ -98,7 +77,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.StartKept():
             return with_fields(state, kept=event.files)
         case events.BaselineTaken():
-            return baselined(state, event)
+            return updates.baselined(state, event)
         case events.BlockReported():
             return with_fields(state, block_report=event.reason)
         case events.ToolResultRecorded():
@@ -110,13 +89,13 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.CritiqueStarted() | events.CritiqueFinished() | events.RefinementStarted():
             return _criticized(state, event)
         case events.ValidatorsFinished():
-            return validated(state, event)
+            return updates.validated(state, event)
         case events.AuditStarted():
             return with_fields(progress.begun(state, f"audit-{event.round}"), awaiting="judge")
         case events.AuditFailed():
             failed = with_fields(state, audit_problem=event.detail)
             # An answer that cannot be read is asked for again.
-            return failed if event.kind == "parse" else count_round(failed, passed=False)
+            return failed if event.kind == "parse" else updates.count_round(failed, passed=False)
         case events.VerdictRecorded():
             return _judged(state, event)
         case events.WorkspaceChanged():
@@ -126,13 +105,13 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             found = {"confirmed": event.reason or event.claim} if event.confirmed else {"refuted": event.claim}
             return with_fields(progress.ended(state), phase=Phase.CONFIRMED, **found)
         case events.QuestionOpened():
-            return asked(state, (event.question,))
+            return updates.asked(state, (event.question,))
         case events.QuestionAnswered():
-            return answered(state, event)
+            return updates.answered(state, event)
         case events.ApprovalRequested():
-            return with_fields(approval_requested(state, event, record.at), awaiting=_in_flight(state))
+            return with_fields(updates.approval_requested(state, event, record.at), awaiting=_in_flight(state))
         case events.ApprovalRecorded():
-            return checks_decided(approval_recorded(state, event, record.at), event)
+            return updates.checks_decided(updates.approval_recorded(state, event, record.at), event)
         case events.PlanProposed():
             return progress.planned(state, event)
         case events.SecretsReplaced():
@@ -159,7 +138,7 @@ def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
         "check_labels": (),
         "changed_checks": None,
     }
-    working = withdrawn(begun, lambda _: True)
+    working = updates.withdrawn(begun, lambda _: True)
     return with_fields(
         working,
         phase=Phase.WORKING,
@@ -167,7 +146,7 @@ def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
         critique=None,
         refinements=0,
         **fresh,
-        **NOT_CHECKED,
+        **progress.NOT_CHECKED,
         **_PROMPTING,
     )
 
@@ -213,9 +192,9 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     refs = (*state.memory.tool_result_refs, event.tool_call_id)[-KEPT:]
     seen = with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
     if reported and UNASKED in event.observation.facts:
-        seen = labelled(seen, UNASKED_LABEL)
+        seen = progress.labelled(seen, updates.UNASKED_LABEL)
     if reported and state.plan.has_judge and not state.plan.validators and state.plan.deliverable == "workspace":
-        seen = labelled(seen, REPORTED_LABEL)
+        seen = progress.labelled(seen, updates.REPORTED_LABEL)
     return with_fields(seen, awaiting="agent") if reported and state.phase is Phase.WORKING else seen
 
 
@@ -226,7 +205,7 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
     return with_fields(
         # Approvals of its tool calls are void after a turn.
-        withdrawn(seen, lambda item: item.kind not in ("complete", "checks")),
+        updates.withdrawn(seen, lambda item: item.kind not in ("complete", "checks")),
         phase=Phase.WORKED,
         snapshot=event.snapshot,
         content=content,
@@ -248,7 +227,7 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
         criteria = tuple(dict.fromkeys((*goal.derived_criteria, *derived)))
         goal = goal.model_copy(update={"derived_criteria": criteria})
     judged = with_fields(
-        asked(progress.ended(state, progress.audit_evidence(state, verdict)), verdict.questions),
+        updates.asked(progress.ended(state, progress.audit_evidence(state, verdict)), verdict.questions),
         phase=Phase.JUDGED,
         goal=goal,
         unstable=state.unstable + 1 if event.stale_only else 0,
@@ -256,4 +235,4 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
         leaked=(),
         awaiting=None,
     )
-    return decided(judged, verdict)
+    return updates.decided(judged, verdict)

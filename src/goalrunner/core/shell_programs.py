@@ -8,19 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from goalrunner.core import shell_wrappers as wrappers
 from goalrunner.core.shell_syntax import parse
 from goalrunner.core.shell_words import ASSIGNMENT, Command, Line, UnreadableError, Word
-from goalrunner.core.shell_wrappers import (
-    COVERAGE_OPTIONS,
-    PYTHON_OPTIONS,
-    UNREAD,
-    WRAPPERS,
-    Wrapper,
-    command_part,
-    executed,
-    options,
-    with_inputs,
-)
+from goalrunner.core.shell_wrappers import Wrapper
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 _SHELL_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
@@ -131,17 +122,17 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
     through = replace(program, through=(*program.through, name))
     _refuse(program)
     if name == "coverage" and program.words[1:2] == ("run",):
-        yield from _module(program, program.words[1:], COVERAGE_OPTIONS, depth)
+        yield from _module(program, program.words[1:], wrappers.COVERAGE_OPTIONS, depth)
     elif program.module:
         return
     elif name.startswith(("python", "pypy")):
-        yield from _module(program, program.words, PYTHON_OPTIONS, depth)
+        yield from _module(program, program.words, wrappers.PYTHON_OPTIONS, depth)
     elif name == "find":
         command = replace(program.command, optional=True)
-        for words in executed(program.words):
+        for words in wrappers.executed(program.words):
             yield from _stages(replace(through, words=words, command=command), depth + 1)
-    elif name in WRAPPERS:
-        yield from _wrapped(program, through, WRAPPERS[name], depth)
+    elif name in wrappers.WRAPPERS:
+        yield from _wrapped(program, through, wrappers.WRAPPERS[name], depth)
     else:
         script, strict, pipefail = _script(program)
         if script is not None:
@@ -151,7 +142,7 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
 def _refuse(program: Program) -> None:
     """Raise UnreadableError if it cannot be known what a program runs."""
     name, words = program.name, () if program.module else program.words
-    if name in UNREAD and words and words[1:2] not in (("--version",), ("--help",)):
+    if name in wrappers.UNREAD and words and words[1:2] not in (("--version",), ("--help",)):
         raise UnreadableError(f"{name} starts another program")
     if name == "alias" and any("=" in word for word in words):
         raise UnreadableError("an alias gives a program another name")
@@ -197,7 +188,7 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
         return program.words[1], False, False
     if program.name not in (*SHELLS, ".", "source"):
         return None, False, False
-    at, given = options(program.words, _SHELL_OPTIONS)
+    at, given = wrappers.options(program.words, _SHELL_OPTIONS)
     names, values = {name for name, _ in given}, {str(value) for _, value in given}
     rest = program.words[at + (program.words[at : at + 1] == ("-",)) :]
     script: str | None = None
@@ -211,8 +202,8 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
 
 
 def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -> Iterator[Program]:
-    name, words = program.name, command_part(program.words, wrapper)
-    at, given = options(words, wrapper.options)
+    name, words = program.name, wrappers.command_part(program.words, wrapper)
+    at, given = wrappers.options(words, wrapper.options)
     if not words or (name == "command" and {"-v", "-V"} & {option for option, _ in given}):
         return
     inner = replace(through, clean=program.clean or wrapper.clean)
@@ -233,7 +224,7 @@ def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -
         assigned += [rest[0]] if rest[0] != "-" else []
         rest = rest[1:]
     if name == "xargs":
-        rest = with_inputs(rest, given)
+        rest = wrappers.with_inputs(rest, given)
         inner = replace(inner, command=replace(program.command, optional=True))
     if rest and (name != "node" or PurePosixPath(rest[0]).stem in ("jest", "vitest")):
         yield from _stages(replace(inner, words=rest, assignments=tuple(assigned), clean=clean), depth + 1)
@@ -248,7 +239,7 @@ def _split(text: str) -> _Words:
 
 
 def _module(program: Program, words: _Words, valued: frozenset[str], depth: int) -> Iterator[Program]:
-    at, given = options(words, valued, last=("-m", "-c"))
+    at, given = wrappers.options(words, valued, last=("-m", "-c"))
     if given and given[-1][0] == "-m" and given[-1][1]:
         names = {name for name, _ in given}
         isolated = program.isolated or not names.isdisjoint(("-I", "-E"))

@@ -10,17 +10,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from goalrunner.core.field_types import secret_pattern
-from goalrunner.records.secret_formats import (
-    CONTROL_SEQUENCE,
-    FORMATS,
-    LONGEST,
-    MARKER,
-    TokenFormat,
-    begins_word,
-    marker_of,
-    secrets_among,
-    spellings,
-)
+from goalrunner.records import secret_formats as formats
+from goalrunner.records.secret_formats import TokenFormat
 
 KIND = "extra"  # what a match of the goal's own patterns is counted as
 
@@ -49,12 +40,14 @@ class SecretSearch:
         self._allow = frozenset(allow)
         self._allowed_tokens = {text.encode("utf-8", "surrogateescape") for text in allow}
         self._formats: dict[bytes, list[TokenFormat]] = {}
-        for rule in FORMATS:
+        for rule in formats.FORMATS:
             for begin in rule.begins:
                 self._formats.setdefault(begin, []).append(rule)
-        markers = [marker_of(kind) for kind in (*forms.values(), *(rule.name for rule in FORMATS), KIND)]
+        markers = [
+            formats.marker_of(kind) for kind in (*forms.values(), *(rule.name for rule in formats.FORMATS), KIND)
+        ]
         self._markers = b"|".join(map(re.escape, dict.fromkeys(markers)))
-        self.longest = max(map(len, (*forms, *markers))) + LONGEST
+        self.longest = max(map(len, (*forms, *markers))) + formats.LONGEST
         """Bytes that a secret has at most."""
 
     def spans(self, data: bytes) -> list[Span]:
@@ -64,14 +57,14 @@ class SecretSearch:
         # Where something was left out of the text that is searched, and how many bytes up to there.
         places: list[int] = []
         left_out = [0]
-        for match in CONTROL_SEQUENCE.finditer(data):
+        for match in formats.CONTROL_SEQUENCE.finditer(data):
             places.append(match.start() - left_out[-1])
             left_out.append(left_out[-1] + len(match[0]))
 
         def raw(place: int) -> int:
             return place + left_out[bisect_right(places, place)]
 
-        text = CONTROL_SEQUENCE.sub(b"", data)
+        text = formats.CONTROL_SEQUENCE.sub(b"", data)
         found = [Span(raw(start), raw(end - 1) + 1, kind) for start, end, kind in self._search(text, frozenset(places))]
         # The text that a sequence carries, such as the address of a link, was left out.
         return _merged([*found, *self._search(data)]) if b"\x1b]" in data else found
@@ -88,7 +81,7 @@ class SecretSearch:
     def _known(self, data: bytes) -> Iterator[Span]:
         """Yield values and replacements. A plain search comes first: it is a hundred times faster than a pattern of all forms."""
         needles = [form for form in self._forms if form in data]
-        if not needles and MARKER.encode() not in data:
+        if not needles and formats.MARKER.encode() not in data:
             return
         values = b"|".join(map(re.escape, needles)) or b"(?!)"
         for match in re.compile(b"(?:%s)|(%s)" % (self._markers, values)).finditer(data):
@@ -104,7 +97,7 @@ class SecretSearch:
             while place >= 0:
                 after = bisect_right(starts, place, hi=len(known))
                 is_free = not after or known[after - 1].end <= place
-                begins = place in breaks or begins_word(data, place)
+                begins = place in breaks or formats.begins_word(data, place)
                 for rule in rules if is_free else ():
                     token = rule.find(data, place, starts[after]) if begins or rule.inside_words else None
                     if token and data[slice(*token)] in self._allowed_tokens:
@@ -175,11 +168,11 @@ class Redactor:
         allow: Iterable[str] = (),
     ) -> None:
         entries, allowed = tuple(extra), frozenset(allow)
-        secrets = secrets_among(environ, frozenset(names), entries, allowed)
+        secrets = formats.secrets_among(environ, frozenset(names), entries, allowed)
         patterns = [pattern for pattern in map(secret_pattern, entries) if pattern is not None]
         self.names = tuple(sorted(secrets))
         """The variables whose values are replaced."""
-        self._search = SecretSearch(spellings(secrets), patterns, allowed)
+        self._search = SecretSearch(formats.spellings(secrets), patterns, allowed)
         self.margin = _CODED * self._search.longest
         """Bytes that a secret in a stream has at most."""
         self._counts: Counter[str] = Counter()
@@ -245,7 +238,10 @@ class Redactor:
                 return data, spans
             parts, place = [], 0
             for span in spans:
-                parts += [data[place : span.start], marker_of(span.kind) if span.kind else data[span.start : span.end]]
+                parts += [
+                    data[place : span.start],
+                    formats.marker_of(span.kind) if span.kind else data[span.start : span.end],
+                ]
                 place = span.end
             data = b"".join((*parts, data[place:]))
             with self._lock:

@@ -17,22 +17,12 @@ from pathlib import Path
 
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
+from goalrunner.snapshots import objects
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.files import LARGE, Look, Sorter, manifest, quick_look, unchanged
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
-from goalrunner.snapshots.objects import (
-    Claim,
-    Entry,
-    keep_snapshot,
-    make_store,
-    packs_well,
-    raw,
-    shown,
-    store_name,
-    write_blob,
-    write_tree,
-)
+from goalrunner.snapshots.objects import Claim, Entry, raw, shown
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
 from goalrunner.snapshots.restore import Placing
 
@@ -57,7 +47,7 @@ class SnapshotStore(SnapshotReader):
     ) -> None:
         self.workspace = workspace.resolve()
         self._home = home.resolve()
-        self.folder = self._home / "stores" / store_name(self.workspace)
+        self.folder = self._home / "stores" / objects.store_name(self.workspace)
         self._kept = start
         self._start = Start(start or self.folder / "start")
         self._sorter = Sorter(self.workspace, large)
@@ -152,11 +142,11 @@ class SnapshotStore(SnapshotReader):
             return self._index
         if not self.workspace.is_dir():
             raise WorkspaceError(f"the workspace {self.workspace} does not exist any more")
-        await asyncio.to_thread(make_store, self.folder)
+        await asyncio.to_thread(objects.make_store, self.folder)
         self._claim = self._claim or Claim(self.workspace, self.folder / "lock", self._run)
         # Left by a process that was killed: this object holds the lock.
         (self.folder / "index.lock").unlink(missing_ok=True)
-        packs, _ = await both(packs_well(self.git), self._begin())
+        packs, _ = await both(objects.packs_well(self.git), self._begin())
         index = Index(self.git, self._start, self._sorter, packs=packs)
         await index.settle(self._tracked)
         await self.git.run("gc", "--auto", "--quiet")
@@ -212,11 +202,11 @@ class SnapshotStore(SnapshotReader):
         return found + ([self._parent] if self._parent else [])
 
     def _keep(self, content: str, unstored: dict[bytes, Entry], states: dict[str, str]) -> Snapshot:
-        blobs = {"unstored": write_blob(self.folder, manifest(unstored))} if unstored else {}
-        tree = write_tree(self.folder, trees={"content": content}, blobs=blobs)
-        state = write_blob(self.folder, json.dumps(states, sort_keys=True).encode()) if states else ""
+        blobs = {"unstored": objects.write_blob(self.folder, manifest(unstored))} if unstored else {}
+        tree = objects.write_tree(self.folder, trees={"content": content}, blobs=blobs)
+        state = objects.write_blob(self.folder, json.dumps(states, sort_keys=True).encode()) if states else ""
         if self._last is None or (tree, state) != (self._last.tree, self._last.repository):
-            self._last = keep_snapshot(self.folder, tree, state)
+            self._last = objects.keep_snapshot(self.folder, tree, state)
         return self._last
 
 
@@ -242,8 +232,8 @@ async def revision_snapshot(store: SnapshotStore, revision: str, environ: Mappin
         raise WorkspaceError(
             f"{revision} cannot be read from {found.root}: {error.message}", "git fsck checks the repository"
         ) from error
-    tree = write_tree(store.folder, trees={"content": content}, blobs={})
-    return keep_snapshot(store.folder, tree, "")
+    tree = objects.write_tree(store.folder, trees={"content": content}, blobs={})
+    return objects.keep_snapshot(store.folder, tree, "")
 
 
 async def _copied(git: Git, repository: Path, commit: str, folder: bytes) -> str:
