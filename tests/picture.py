@@ -19,7 +19,7 @@ from rich.console import Console
 
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 from goalrunner.reports.live import LiveProgress
 from goalrunner.snapshots.git import describe
 from tests.support.workspaces import make_repository

@@ -19,8 +19,8 @@ import typer.main
 from goalrunner.agents.external_agents import BUILT_IN, parser_class
 from goalrunner.app.agents import CHAT_FACTS, Way, ways_of
 from goalrunner.cli.app import app
-from goalrunner.goalfile import load_goal_text
 from goalrunner.goalfile.agents import preset_of_text
+from goalrunner.goalfile.loading import load_goal_text
 from tests.support import reference
 
 ROOT = Path(__file__).parents[1]

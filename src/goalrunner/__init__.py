@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from goalrunner.core.summary import json_schema as json_schema
     from goalrunner.core.verdict import GoalVerdict as GoalVerdict
     from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
-    from goalrunner.goalfile import load_goal as load_goal
+    from goalrunner.goalfile.loading import load_goal as load_goal
     from goalrunner.judge import JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA
     from goalrunner.judge import JUDGE_SYSTEM_PROMPT as JUDGE_SYSTEM_PROMPT
     from goalrunner.judge import JudgeOutcome as JudgeOutcome
@@ -97,7 +97,7 @@ _HOMES = {
     "chat_conversation": "app.library",
     "json_schema": "core.summary",
     "judge_goal": "app.judging",
-    "load_goal": "goalfile",
+    "load_goal": "goalfile.loading",
     "read_attempts": "app.previous_run",
     "read_chat": "app.previous_run",
     "read_events": "app.previous_run",

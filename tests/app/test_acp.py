@@ -36,7 +36,7 @@ RUNNER = """
 import asyncio, sys
 from pathlib import Path
 from goalrunner.app import run_options, session
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 
 asyncio.run(session.arun(load_goal(Path(sys.argv[1])), run_options.RunOptions(home=Path(sys.argv[2]))))
 """

@@ -10,7 +10,7 @@ import pytest
 from goalrunner.app.previous_run import secret_notes, with_secrets
 from goalrunner.app.resolve import goal_redactor
 from goalrunner.core.errors import UsageError
-from goalrunner.goalfile import dump_goal, load_goal
+from goalrunner.goalfile.loading import dump_goal, load_goal
 from tests.support.tokens import some
 
 TOKEN = "ghp_" + some(36)

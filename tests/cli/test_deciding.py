@@ -15,7 +15,7 @@ import pytest
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.cli.main import main
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.run_folder import list_runs
 from tests.cli.test_afterwards import Terminal
 from tests.support.recordings import agent, recording, write_file

@@ -13,7 +13,7 @@ import pytest
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.cli.main import main
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 from tests.support.recordings import agent, recording, shell
 from tests.support.workspaces import listing
 

@@ -15,8 +15,8 @@ from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.goalfile import all_presets, dump_goal, load_goal, load_goal_text, preset_named, resolve_goal
-from goalrunner.goalfile.agents import preset_of_text
+from goalrunner.goalfile.agents import all_presets, preset_named, preset_of_text
+from goalrunner.goalfile.loading import dump_goal, load_goal, load_goal_text, resolve_goal
 
 HEAD = "objective = 'x'\nvalidator = 'y'\n"
 MINE = """

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from goalrunner.core.field_types import OWNED_PARAMETERS
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Budget, Expectation, JudgeConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.goalfile import dump_goal, load_goal_text
+from goalrunner.goalfile.loading import dump_goal, load_goal_text
 
 
 def test_every_value_is_spelled_out() -> None:

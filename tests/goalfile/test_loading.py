@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import GoalFileError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.goalfile import load_goal, load_goal_text
+from goalrunner.goalfile.loading import load_goal, load_goal_text
 
 GOAL = b"objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 

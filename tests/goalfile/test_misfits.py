@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goalrunner.core.errors import GoalFileError
-from goalrunner.goalfile import load_goal_text
+from goalrunner.goalfile.loading import load_goal_text
 
 PRESETS = """
 [agents.plain]

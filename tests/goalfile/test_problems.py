@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import ExitCode, GoalFileError
+from goalrunner.core.field_types import parse_duration
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Expectation, JudgeConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.goalfile import load_goal_text, parse_duration
 from goalrunner.goalfile.layers import OPTIONS, SECTIONS
+from goalrunner.goalfile.loading import load_goal_text
 
 SHORT_AS_WELL = "not valid TOML: cannot overwrite a value; a table and its short form cannot be combined: write"
 HEAD = "objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"

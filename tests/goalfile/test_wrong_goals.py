@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.errors import GoalFileError
-from goalrunner.goalfile import load_goal_text
+from goalrunner.goalfile.loading import load_goal_text
 
 CASES = Path(__file__).with_name("wrong_goals.txt")
 HEAD = 'objective = "x"\nmodel = "a/b"\nvalidator = "true"\n'

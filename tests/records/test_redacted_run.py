@@ -16,7 +16,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.core.events import SecretsReplaced
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder, read_summary
 from goalrunner.reports.figures import redacted_line

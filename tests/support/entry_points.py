@@ -11,7 +11,7 @@ from typing import Any
 
 from goalrunner import Goal, GoalController, GoalDone, GoalOutcome, arun_goal, chat_conversation, run_goal
 from goalrunner.cli.main import main
-from goalrunner.goalfile import dump_goal
+from goalrunner.goalfile.loading import dump_goal
 from tests.support.recordings import agent, judge, recording, shell
 
 Evidence = Sequence[Mapping[str, str]]

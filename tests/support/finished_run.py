@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.run_folder import RunFolder
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 

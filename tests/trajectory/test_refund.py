@@ -14,7 +14,7 @@ import pytest
 
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalStatus
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 from tests.support.command_line import environment
 from tests.support.course import Course
 from tests.support.deciding import decide_approval

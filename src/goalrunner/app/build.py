@@ -29,7 +29,7 @@ from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
 from goalrunner.engine.validating import is_hidden
-from goalrunner.goalfile import dump_goal
+from goalrunner.goalfile.loading import dump_goal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog, LogEnd, OnTorn
 from goalrunner.records.files import SystemClock

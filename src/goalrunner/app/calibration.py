@@ -17,7 +17,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
-from goalrunner.goalfile import load_goal, resolve_goal
+from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.llm import LLM
 
 _WHOLE = 10_000_000

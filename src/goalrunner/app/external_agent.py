@@ -23,7 +23,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import guarding_key, rule_for
 from goalrunner.core.ports import HIDDEN, Launcher
-from goalrunner.goalfile import preset_named
+from goalrunner.goalfile.agents import preset_named
 from goalrunner.llm import LLM
 from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.connection import ProcessConnector

@@ -27,7 +27,7 @@ from goalrunner.core.progress import FINAL
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.engine.recorder import Resumption
-from goalrunner.goalfile import dump_goal, load_goal, place_in, resolve_goal
+from goalrunner.goalfile.loading import dump_goal, load_goal, place_in, resolve_goal
 from goalrunner.records.artifacts import read_message
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED, is_written

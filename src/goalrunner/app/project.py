@@ -13,7 +13,7 @@ from goalrunner.app.preflight import listed
 from goalrunner.checking.protection import is_test
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal_tables import BUILTIN
-from goalrunner.goalfile import all_presets
+from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
 
 _MOST_FOLDERS = 6  # entries of `editable`; a project with more source folders gets `protect` instead

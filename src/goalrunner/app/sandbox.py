@@ -18,7 +18,7 @@ from goalrunner.checking.checkout import ROOM, ROOM_TMP
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.ports import Confinement, Launcher
-from goalrunner.goalfile import all_presets
+from goalrunner.goalfile.agents import all_presets
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.snapshots.files import clear

@@ -28,7 +28,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.process_table import VARIABLE

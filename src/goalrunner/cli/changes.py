@@ -115,7 +115,7 @@ def prune(
     Asks first. Snapshots that no run needs are removed, too. A run that is running or waits for a person is kept.
     """
     from goalrunner.app import run_snapshots
-    from goalrunner.goalfile import parse_duration
+    from goalrunner.core.field_types import parse_duration
     from goalrunner.reports.figures import count
 
     seconds = parse_duration(older_than)

@@ -64,7 +64,7 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
 
 def resolved(path: Path | None, given: Mapping[str, Any], *, runnable: bool = False) -> Goal:
     """Return the goal of a file, or of options alone; options that are None are left out. Raise GoalFileError."""
-    from goalrunner.goalfile import load_goal, resolve_goal
+    from goalrunner.goalfile.loading import load_goal, resolve_goal
 
     options = {key: value for key, value in given.items() if value is not None}
     if path is not None:

@@ -20,7 +20,7 @@ from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN, agent_name
 from goalrunner.core.summary import json_schema
-from goalrunner.goalfile import preset_named
+from goalrunner.goalfile.agents import preset_named
 from goalrunner.reports.figures import count
 from goalrunner.reports.layout import Fact, Layout, Line, home_path, output_lines
 from goalrunner.reports.steps import event_lines

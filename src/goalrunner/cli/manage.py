@@ -83,7 +83,7 @@ def _target(name: str | None, goal_file: Path | None) -> Goal:
     """Return a goal with the agent to check: the named one, else that of the goal, of GOAL_AGENT, or the built-in one."""
     from goalrunner.agents.external_agents import ACP, COMMAND
     from goalrunner.core.goal_tables import BUILTIN, AgentConfig, agent_name
-    from goalrunner.goalfile import preset_named
+    from goalrunner.goalfile.agents import preset_named
 
     if name is not None:
         os.environ.pop("GOAL_AGENT", None)
@@ -207,7 +207,7 @@ def promote(
     from goalrunner.app import memory as promotion
     from goalrunner.app.decisions import run_redactor
     from goalrunner.app.sandbox import person
-    from goalrunner.goalfile import parse_duration
+    from goalrunner.core.field_types import parse_duration
     from goalrunner.records.files import SystemClock
     from goalrunner.reports.tables import promoted_text
 

@@ -137,7 +137,7 @@ def resume(
     """
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import aresume
-    from goalrunner.goalfile import resolve_limits
+    from goalrunner.goalfile.loading import resolve_limits
     from goalrunner.reports.result_file import ResultFile
 
     keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}

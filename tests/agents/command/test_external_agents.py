@@ -11,7 +11,8 @@ from goalrunner.agents.external_agents import BUILT_IN, agent_names, parser_clas
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.goalfile import load_goal_text, preset_named
+from goalrunner.goalfile.agents import preset_named
+from goalrunner.goalfile.loading import load_goal_text
 from tests.support.agents import MemoryRecorder
 from tests.support.command_line import WITH_PLAIN
 from tests.support.external import conversation, program
