@@ -9,18 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
+from goalrunner.core import field_types as fields
 from goalrunner.core.errors import braced, quoted
-from goalrunner.core.field_types import (
-    Environment,
-    Frozen,
-    InnerError,
-    KeyVariable,
-    Line,
-    OptionalLine,
-    String,
-    Text,
-    from_file,
-)
+from goalrunner.core.field_types import Frozen, InnerError, from_file
 
 Protocol = Literal["command", "acp"]
 """How an external agent is driven: one process per round, or one per run that speaks the Agent Client Protocol."""
@@ -62,8 +53,8 @@ def _home_path(path: str) -> str:
     return path
 
 
-Command = Annotated[tuple[String, ...], AfterValidator(_command)]
-HomePath = Annotated[Line, AfterValidator(_home_path)]
+Command = Annotated[tuple[fields.String, ...], AfterValidator(_command)]
+HomePath = Annotated[fields.Line, AfterValidator(_home_path)]
 
 
 TEXT = "text"
@@ -78,26 +69,32 @@ class Preset(Frozen):
 
     argv: Command = Field((), description="command of the first round")
     resume: Command = Field((), description="command of later rounds; empty: it cannot resume")
-    stream: Line = Field(TEXT, description='"text": all output is the answer; else the agent whose parser reads it')
+    stream: fields.Line = Field(
+        TEXT, description='"text": all output is the answer; else the agent whose parser reads it'
+    )
     reports: dict[BudgetName, Scope] = Field({}, description="usage that its output reports")
     acp: Command = Field((), description="command that speaks ACP on stdin and stdout")
     acp_reports: dict[BudgetName, Scope] = Field({}, description="usage that it reports when it speaks ACP")
-    model: Annotated[tuple[String, ...], AfterValidator(_with_name)] = Field(
+    model: Annotated[tuple[fields.String, ...], AfterValidator(_with_name)] = Field(
         (), description='words for a model: ["--model", "{name}"]'
     )
-    env: Environment = Field({}, description="variables that are added to its environment")
-    asking: Environment = Field({}, description="variables that make it ask first, added when a person decides")
-    sandbox_env: Environment = Field({}, description="variables that are added in a sandbox only")
-    helpers: tuple[Line, ...] = Field((), description="its processes that keep running between rounds with ACP")
-    keys: tuple[KeyVariable, ...] = Field((), description="variables with its keys; its commands do not get them")
+    env: fields.Environment = Field({}, description="variables that are added to its environment")
+    asking: fields.Environment = Field({}, description="variables that make it ask first, added when a person decides")
+    sandbox_env: fields.Environment = Field({}, description="variables that are added in a sandbox only")
+    helpers: tuple[fields.Line, ...] = Field((), description="its processes that keep running between rounds with ACP")
+    keys: tuple[fields.KeyVariable, ...] = Field(
+        (), description="variables with its keys; its commands do not get them"
+    )
     login: tuple[HomePath, ...] = Field((), description="files below HOME; any of them shows that it is signed in")
     home: tuple[HomePath, ...] = Field((), description="paths below HOME that it needs in a sandbox")
     version: Command = Field((), description="command that prints its version")
-    install: OptionalLine = Field("", description="command that installs it")
-    acp_install: OptionalLine = Field("", description="the same for its ACP program, if that is another one")
-    sign_in: OptionalLine = Field("", description="what to type if it has neither key nor login")
-    denied: tuple[Text, ...] = Field((), description="texts of failures that mean a wrong or missing key")
-    hints: dict[Text, Line] = Field({}, description="text of a failure -> what to type next; case is ignored")
+    install: fields.OptionalLine = Field("", description="command that installs it")
+    acp_install: fields.OptionalLine = Field("", description="the same for its ACP program, if that is another one")
+    sign_in: fields.OptionalLine = Field("", description="what to type if it has neither key nor login")
+    denied: tuple[fields.Text, ...] = Field((), description="texts of failures that mean a wrong or missing key")
+    hints: dict[fields.Text, fields.Line] = Field(
+        {}, description="text of a failure -> what to type next; case is ignored"
+    )
 
     @model_validator(mode="after")
     def _combined(self, info: ValidationInfo) -> Preset:

@@ -8,18 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from goalrunner.core import field_types as fields
 from goalrunner.core.errors import one_line
-from goalrunner.core.field_types import (
-    Address,
-    CallableName,
-    Frozen,
-    InnerError,
-    KeyVariable,
-    ModelName,
-    Parameters,
-    Share,
-    Text,
-)
+from goalrunner.core.field_types import Frozen, InnerError
 from goalrunner.core.outcome import Usage
 
 DEFAULT_THRESHOLD = 0.7
@@ -32,16 +23,18 @@ EXPECTED = 'a number from 0 to 1, or {"score": 0.4, "feedback": "..."}'
 class CriticConfig(Frozen):
     """The critic: a model, a command or a Python callable that scores each round before it is checked."""
 
-    model: ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"')
-    run: Text | None = Field(None, description="command line; it gets the response on stdin")
-    python: CallableName | None = Field(None, description="package.module:function, run in a child process")
-    threshold: Share = Field(DEFAULT_THRESHOLD, description="below this score the agent gets the feedback")
+    model: fields.ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"')
+    run: fields.Text | None = Field(None, description="command line; it gets the response on stdin")
+    python: fields.CallableName | None = Field(None, description="package.module:function, run in a child process")
+    threshold: fields.Share = Field(DEFAULT_THRESHOLD, description="below this score the agent gets the feedback")
     max_refinements: Annotated[int, Field(ge=0, le=100, strict=True)] = Field(
         1, description="refinements of a round; 0: the score is only recorded"
     )
-    params: Parameters = Field({}, description="passed on to the model")
-    api_base: Address | None = None
-    api_key_env: KeyVariable | None = Field(None, description="name of the environment variable that holds the key")
+    params: fields.Parameters = Field({}, description="passed on to the model")
+    api_base: fields.Address | None = None
+    api_key_env: fields.KeyVariable | None = Field(
+        None, description="name of the environment variable that holds the key"
+    )
 
     @property
     def command(self) -> str:

@@ -8,21 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+from goalrunner.core import field_types as fields
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import quoted
-from goalrunner.core.field_types import (
-    CountLimit,
-    DurationLimit,
-    Flag,
-    Frozen,
-    InnerError,
-    OptionalLine,
-    String,
-    Template,
-    Text,
-    from_file,
-)
+from goalrunner.core.field_types import Frozen, InnerError, from_file
 from goalrunner.core.goal_tables import (
     BUILTIN,
     BUILTIN_ALIAS,
@@ -165,7 +155,7 @@ def _add_short_keys(schema: dict[str, Any]) -> None:
     }
 
 
-Objective = Annotated[String, AfterValidator(_objective), Field(min_length=1)]
+Objective = Annotated[fields.String, AfterValidator(_objective), Field(min_length=1)]
 _AgentName = Annotated[str, AfterValidator(_agent_name)]
 _Agent = Annotated[AgentConfig, _short("use", str | AgentConfig)]
 _Judge = Annotated[JudgeConfig, _short("model", str | JudgeConfig)]
@@ -178,20 +168,26 @@ class Goal(Frozen):
     model_config = ConfigDict(json_schema_extra=_add_short_keys)
 
     objective: Objective = Field(description="what to do, as the agent and the judge read it")
-    success_criteria: tuple[Text, ...] = Field((), description="observable requirements; empty: the judge derives them")
-    constraints: tuple[Text, ...] = Field((), description="for agent and judge; if one is broken, the goal is not met")
-    parent: OptionalLine = Field("", description="run that this goal is a part of; its constraints apply as well")
-    owner: String = ""
+    success_criteria: tuple[fields.Text, ...] = Field(
+        (), description="observable requirements; empty: the judge derives them"
+    )
+    constraints: tuple[fields.Text, ...] = Field(
+        (), description="for agent and judge; if one is broken, the goal is not met"
+    )
+    parent: fields.OptionalLine = Field(
+        "", description="run that this goal is a part of; its constraints apply as well"
+    )
+    owner: fields.String = ""
     risk_class: Literal["low", "medium", "high", "critical"] = "low"
     deliverable: Literal["workspace", "response"] = "workspace"
-    preserve_context: Flag = Field(True, description="False: each retry sees original input and latest feedback")
-    resume_prompt: Template | None = Field(
+    preserve_context: fields.Flag = Field(True, description="False: each retry sees original input and latest feedback")
+    resume_prompt: fields.Template | None = Field(
         None, description="retry message with {feedback} {iteration} {missing} {objective}"
     )
     baseline: Literal["any", "red"] = Field("any", description='"red" refuses a start at which every check passes')
-    stall_rounds: CountLimit = Field(3, description="equal rounds in a row that count as a stall; inf: never")
-    max_iterations: CountLimit = Field(DEFAULT_MAX_ITERATIONS, description="inf: no limit")
-    timeout: DurationLimit = Field(None, description="seconds of active time; inf: no limit")
+    stall_rounds: fields.CountLimit = Field(3, description="equal rounds in a row that count as a stall; inf: never")
+    max_iterations: fields.CountLimit = Field(DEFAULT_MAX_ITERATIONS, description="inf: no limit")
+    timeout: fields.DurationLimit = Field(None, description="seconds of active time; inf: no limit")
     agent: _Agent = Field(default_factory=AgentConfig)
     judge: _Judge = Field(default_factory=JudgeConfig)
     critic: _Critic = Field(default_factory=CriticConfig)
@@ -206,7 +202,7 @@ class Goal(Frozen):
 
     if TYPE_CHECKING:
 
-        def __init__(self, **fields: Any) -> None:
+        def __init__(self, **given: Any) -> None:
             """Make a goal of its fields, or of the short forms `validator` and `model`."""
 
     @model_validator(mode="before")

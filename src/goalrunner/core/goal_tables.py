@@ -7,33 +7,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
+from goalrunner.core import field_types as fields
 from goalrunner.core.agent_preset import BudgetName, Protocol
 from goalrunner.core.errors import quoted
-from goalrunner.core.field_types import (
-    Address,
-    CallableName,
-    Count,
-    CountLimit,
-    DollarLimit,
-    DurationLimit,
-    Environment,
-    Flag,
-    Frozen,
-    InnerError,
-    InnerFolder,
-    KeyVariable,
-    Line,
-    ModelName,
-    OptionalLine,
-    OptionalText,
-    Parameters,
-    Pattern,
-    Secret,
-    Share,
-    String,
-    Text,
-    from_file,
-)
+from goalrunner.core.field_types import Frozen, InnerError, from_file
 
 ApprovalKind = Literal["complete", "shell", "write", "network", "checks"]
 """Calling the goal complete; running a command; writing a file; a command that is known to use the network; counting the
@@ -49,8 +26,8 @@ class Approvals(Frozen):
     """What waits for a person before it is done."""
 
     require: tuple[Requirable, ...] = Field((), description="kinds of actions")
-    commands: tuple[Text, ...] = Field((), description="patterns of command lines, `*` for anything")
-    expires: DurationLimit = Field(DEFAULT_EXPIRY, description="seconds; inf: never")
+    commands: tuple[fields.Text, ...] = Field((), description="patterns of command lines, `*` for anything")
+    expires: fields.DurationLimit = Field(DEFAULT_EXPIRY, description="seconds; inf: never")
     on_deny: Literal["stop", "continue"] = Field("stop", description='"continue": the agent gets the reason')
 
 
@@ -79,7 +56,7 @@ class Expectation(Frozen):
     """What makes a shell validator green: an exit code, and where given a pattern in its output."""
 
     exit_code: Annotated[int, Field(ge=0, le=255, strict=True)] = 0
-    output: Pattern | None = Field(None, description="regular expression (re.MULTILINE) to find in the output")
+    output: fields.Pattern | None = Field(None, description="regular expression (re.MULTILINE) to find in the output")
 
 
 RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"]
@@ -89,15 +66,17 @@ RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_R
 class ValidatorSpec(Frozen):
     """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
 
-    name: OptionalLine = Field("", description="name in reports; default: made from the command")
-    run: Text | None = Field(None, description="command line, run through sh -c in the workspace")
-    python: CallableName | None = Field(None, description="package.module:function, run in a child process")
-    timeout: DurationLimit = Field(DEFAULT_VALIDATOR_TIMEOUT, description="seconds; inf: no limit")
-    cwd: InnerFolder = Field("", description="folder relative to the workspace")
-    env: Environment = Field({}, description="added to the environment")
+    name: fields.OptionalLine = Field("", description="name in reports; default: made from the command")
+    run: fields.Text | None = Field(None, description="command line, run through sh -c in the workspace")
+    python: fields.CallableName | None = Field(None, description="package.module:function, run in a child process")
+    timeout: fields.DurationLimit = Field(DEFAULT_VALIDATOR_TIMEOUT, description="seconds; inf: no limit")
+    cwd: fields.InnerFolder = Field("", description="folder relative to the workspace")
+    env: fields.Environment = Field({}, description="added to the environment")
     pass_env: tuple[RunVariable, ...] = Field((), description="variables of the run that it gets in any case")
-    serial: Flag = Field(False, description="never beside another validator")
-    hidden: Flag = Field(False, description="runs once the others are green; the agent never sees its name or output")
+    serial: fields.Flag = Field(False, description="never beside another validator")
+    hidden: fields.Flag = Field(
+        False, description="runs once the others are green; the agent never sees its name or output"
+    )
     retries: Annotated[int, Field(ge=0, le=100, strict=True)] | None = Field(
         None,
         description="how often a red result is run again; green after red then counts as green. None: a third run "
@@ -131,7 +110,7 @@ def _command(value: object, info: ValidationInfo) -> object:
 
 
 Command = Annotated[
-    tuple[String, ...],
+    tuple[fields.String, ...],
     BeforeValidator(_command, json_schema_input_type=str | tuple[str, ...]),
 ]
 
@@ -139,22 +118,22 @@ Command = Annotated[
 class AgentConfig(Frozen):
     """Who does the work."""
 
-    use: Annotated[Line, AfterValidator(agent_name)] = Field(
+    use: Annotated[fields.Line, AfterValidator(agent_name)] = Field(
         BUILTIN, description='"builtin"; "command" or "acp" with a command; or a preset'
     )
     command: Command = Field((), description="an external agent's command; a single word is run through sh -c")
-    args: tuple[String, ...] = Field((), description="words added to the command of a preset")
+    args: tuple[fields.String, ...] = Field((), description="words added to the command of a preset")
     protocol: Protocol | None = Field(None, description="protocol of a preset; None: its default")
-    model: ModelName = Field("", description="LiteLLM's naming, or scripted/<file>")
-    max_steps: Count = Field(DEFAULT_MAX_STEPS, description="model calls in one round")
+    model: fields.ModelName = Field("", description="LiteLLM's naming, or scripted/<file>")
+    max_steps: fields.Count = Field(DEFAULT_MAX_STEPS, description="model calls in one round")
     tools: tuple[Literal["shell", "read_file", "write_file", "edit_file"], ...] | None = Field(
         None, description="of the built-in agent; None: all of them"
     )
-    system_prompt: Text | None = Field(None, description="replaces the built-in one")
-    params: Parameters = Field({}, description="passed on to the model: temperature, max_tokens, ...")
-    env: Environment = Field({}, description="added to the environment of the agent's commands")
-    api_base: Address | None = None
-    api_key_env: KeyVariable | None = Field(None, description=_KEY)
+    system_prompt: fields.Text | None = Field(None, description="replaces the built-in one")
+    params: fields.Parameters = Field({}, description="passed on to the model: temperature, max_tokens, ...")
+    env: fields.Environment = Field({}, description="added to the environment of the agent's commands")
+    api_base: fields.Address | None = None
+    api_key_env: fields.KeyVariable | None = Field(None, description=_KEY)
 
     @property
     def external(self) -> bool:
@@ -168,17 +147,17 @@ class JudgeConfig(Frozen):
     In Python, `model` may also be a model itself: an LLM, a function, or an object with `complete(messages) -> str`.
     """
 
-    model: ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
-    system_prompt: Text | None = Field(None, description="replaces the built-in one")
-    minimum_score: Share = Field(0.0, description="minimum score of a complete verdict")
+    model: fields.ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
+    system_prompt: fields.Text | None = Field(None, description="replaces the built-in one")
+    minimum_score: fields.Share = Field(0.0, description="minimum score of a complete verdict")
     require: Literal["any", "runner"] = Field("any", description='"runner": reports of an agent are not evidence')
-    replay: Flag | None = Field(None, description="run cited commands again; None: in a sandbox without network")
+    replay: fields.Flag | None = Field(None, description="run cited commands again; None: in a sandbox without network")
     max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = Field(
         DEFAULT_AUDIT_TOKENS, description="size of the prompt of an audit"
     )
-    params: Parameters = Field({}, description="passed on to the model")
-    api_base: Address | None = None
-    api_key_env: KeyVariable | None = Field(None, description=_KEY)
+    params: fields.Parameters = Field({}, description="passed on to the model")
+    api_base: fields.Address | None = None
+    api_key_env: fields.KeyVariable | None = Field(None, description=_KEY)
 
     _instance: Any = PrivateAttr(default=None)
 
@@ -187,8 +166,8 @@ class JudgeConfig(Frozen):
         name = getattr(model, "model", None) if is_model else model
         if is_model and not isinstance(name, str):
             name = f"custom/{getattr(model, '__name__', type(model).__name__).strip('<>')}"
-        fields: dict[str, Any] = {"model": name, "system_prompt": system_prompt, **more}
-        super().__init__(**fields)
+        given: dict[str, Any] = {"model": name, "system_prompt": system_prompt, **more}
+        super().__init__(**given)
         self._instance = model if is_model else None
 
     @property
@@ -200,8 +179,8 @@ class JudgeConfig(Frozen):
 class Budget(Frozen):
     """What the run may spend on models, agent and judge together."""
 
-    tokens: CountLimit = Field(None, description="inf: no limit")
-    cost_usd: DollarLimit = Field(None, description="US dollars; inf: no limit")
+    tokens: fields.CountLimit = Field(None, description="inf: no limit")
+    cost_usd: fields.DollarLimit = Field(None, description="US dollars; inf: no limit")
     allow_unenforced: tuple[BudgetName, ...] = Field((), description="budgets that may count only what is known")
 
     @property
@@ -218,20 +197,28 @@ class Budget(Frozen):
 class WorkspaceConfig(Frozen):
     """Where the work happens."""
 
-    path: OptionalText = Field("", description="absolute after loading; empty: the current folder")
-    protect: tuple[Text, ...] = Field((), description="patterns of paths with original content in checks")
-    editable: tuple[Text, ...] = Field((), description="patterns of paths that the agent may change, and no others")
-    allow: tuple[Text, ...] = Field((), description="patterns of paths that may change although a rule protects them")
-    outputs: tuple[Text, ...] = Field((), description="patterns of files that checks write into the workspace")
-    dependencies: tuple[Text, ...] = Field((), description="patterns of ignored folders with installed dependencies")
-    setup: Text | None = Field(None, description="command that prepares a fresh checkout, in which validators then run")
+    path: fields.OptionalText = Field("", description="absolute after loading; empty: the current folder")
+    protect: tuple[fields.Text, ...] = Field((), description="patterns of paths with original content in checks")
+    editable: tuple[fields.Text, ...] = Field(
+        (), description="patterns of paths that the agent may change, and no others"
+    )
+    allow: tuple[fields.Text, ...] = Field(
+        (), description="patterns of paths that may change although a rule protects them"
+    )
+    outputs: tuple[fields.Text, ...] = Field((), description="patterns of files that checks write into the workspace")
+    dependencies: tuple[fields.Text, ...] = Field(
+        (), description="patterns of ignored folders with installed dependencies"
+    )
+    setup: fields.Text | None = Field(
+        None, description="command that prepares a fresh checkout, in which validators then run"
+    )
     check: Literal["overlay", "in-place", "checkout"] | None = Field(
         None, description="None: the strictest one that works here"
     )
     sandbox: Literal["auto", "bwrap", "none"] = Field(
         "none", description="for commands and validators; auto: if it works"
     )
-    network: Flag = Field(True, description="False: commands and validators reach no other machine")
+    network: fields.Flag = Field(True, description="False: commands and validators reach no other machine")
 
     @model_validator(mode="after")
     def _combined(self) -> WorkspaceConfig:
@@ -248,15 +235,15 @@ class WorkspaceConfig(Frozen):
 class RedactConfig(Frozen):
     """What is a secret beside what looks like one, and what is none although it looks like one."""
 
-    extra: tuple[Secret, ...] = Field((), description="$NAME, a variable that holds one, or /pattern/")
-    allow: tuple[Text, ...] = Field((), description="texts that are never replaced")
+    extra: tuple[fields.Secret, ...] = Field((), description="$NAME, a variable that holds one, or /pattern/")
+    allow: tuple[fields.Text, ...] = Field((), description="texts that are never replaced")
 
 
 class NotifyConfig(Frozen):
     """How a person learns that the run has ended, or waits for a decision."""
 
-    bell: Flag = Field(True, description="bell and title of the terminal that the run is shown on")
-    command: OptionalText = Field("", description="command line, run with GOAL_RUN_ID and GOAL_STATUS")
+    bell: fields.Flag = Field(True, description="bell and title of the terminal that the run is shown on")
+    command: fields.OptionalText = Field("", description="command line, run with GOAL_RUN_ID and GOAL_STATUS")
 
 
 class MemoryConfig(Frozen):
@@ -265,4 +252,4 @@ class MemoryConfig(Frozen):
     promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = Field(
         (), description="kinds that may be kept"
     )
-    recall: Flag = Field(False, description="whether the first prompt contains promoted facts of this owner")
+    recall: fields.Flag = Field(False, description="whether the first prompt contains promoted facts of this owner")
