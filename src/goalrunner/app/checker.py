@@ -94,7 +94,6 @@ class CheckRunner:
         self._tests: tuple[str, ...] = ()
 
     def recall(self, contents: Sequence[Content]) -> None:
-        """Take over the results that an earlier process recorded, oldest first."""
         self._flakiness.recall(contents)
 
     async def remember(self, base: Snapshot, *, kept: bool = True) -> None:
@@ -162,7 +161,6 @@ class CheckRunner:
         )
 
     async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
-        """Return why the environment makes these baseline results red, with the line that helps; else an empty text."""
         incomplete = self._protection.strict or self._environment.kind == "checkout"
         suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
         if not suspicious or self._environment.kind == "in-place" or self._live:

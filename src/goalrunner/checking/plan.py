@@ -72,7 +72,9 @@ async def make_plan(
 ) -> Plan:
     """Compare the workspace with its start. `approved` are keys of changed checks that a person has accepted."""
     before, after = await store.entries(base), await store.entries(now)
-    protection = protection.with_link_targets(await _links(store, base, before))
+    links = [name for name, entry in before.items() if entry.mode == rules.LINK and entry.stored]
+    targets = {name: os.fsdecode(await store.read(base, name) or b"") for name in links}
+    protection = protection.with_link_targets(targets)
     counted, free = differences(protection, before, after)
     counted = tuple(item for item in counted if not (item.kind == "planted" and _CACHES.match(item.path)))
     found = tuple([item for item in counted if await _concerns_checks(store, base, now, item)])
@@ -150,11 +152,6 @@ def _folders_before(protection: Protection, workspace: Path, before: Mapping[str
         new = rule.startswith(rules.BEFORE) and not any(name.startswith(f"{path}/") for name in before)
         if new and (workspace / path).is_dir() and not protection.allowed(path):
             yield Difference(path, "planted", rule)
-
-
-async def _links(store: SnapshotStore, snapshot: Snapshot, entries: Mapping[str, Entry]) -> dict[str, str]:
-    names = [name for name, entry in entries.items() if entry.mode == rules.LINK and entry.stored]
-    return {name: os.fsdecode(await store.read(snapshot, name) or b"") for name in names}
 
 
 async def _original(store: SnapshotStore, base: Snapshot, entry: Entry, path: str) -> File | None:

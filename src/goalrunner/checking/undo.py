@@ -78,7 +78,6 @@ class _Undo:
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Record a failure of a step, and go on with the next one."""
         try:
             yield
         except (GoalError, OSError) as error:

@@ -62,7 +62,10 @@ class Problem:
 
 
 class GoalFileError(UsageError):
-    """A goal file is not valid; contains all problems in the order of the file."""
+    """A goal is not valid; contains all problems in the order of its file.
+
+    A problem of an option or a variable has its name in place of the file's.
+    """
 
     def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
         self.path = path
@@ -70,6 +73,9 @@ class GoalFileError(UsageError):
         super().__init__("\n".join(self._line(problem) for problem in problems))
 
     def _line(self, problem: Problem) -> str:
+        has_own_name = problem.key.startswith("--") or problem.key.isupper()
+        if not self.path or (has_own_name and not problem.line):
+            return problem.message
         where = f"{self.path}:{problem.line}:{problem.column}" if problem.line else self.path
         return f"{where}  {problem.message}"
 

@@ -141,12 +141,10 @@ def guarding_key(approvals: Approvals, risk: RiskClass) -> str:
 
 
 def expires_at(approvals: Approvals, now: datetime) -> str | None:
-    """Return when a request made now expires (ISO 8601), or None."""
     return None if approvals.expires is None else (now + timedelta(seconds=approvals.expires)).isoformat()
 
 
 def is_late(expires: str | None, now: datetime) -> bool:
-    """Return whether an approval has expired; None never does."""
     return expires is not None and now > datetime.fromisoformat(expires)
 
 

@@ -152,7 +152,6 @@ class Deadline:
         self._timeout: asyncio.Timeout | None = None
 
     def begin(self, seconds: float | None) -> asyncio.Timeout:
-        """Return the timeout to work under; None means no limit."""
         self._timeout = asyncio.timeout(seconds)
         return self._timeout
 

@@ -50,7 +50,6 @@ class RunRecorder:
         self._journal.append(events.MessageRecorded(role=message["role"], text=ref, has_text=has_text))
 
     async def permit(self, tool_call_id: str, kind: ActionKind, text: str, preview: str = "") -> str | None:
-        """Return None if the action is allowed, or why it is denied. Raise ApprovalPending and ApprovalDenied."""
         state = self._journal.state
         rule = rule_for(kind, text, state.plan.approvals, state.goal.risk_class)
         return await self._approvals.permit(rule, tool_call_id, kind, text, preview) if rule else None

@@ -132,7 +132,6 @@ class Flakiness:
         self._new: list[Colour] = []
 
     def recall(self, contents: Iterable[Content]) -> None:
-        """Take over what an earlier process recorded, oldest first."""
         for content in contents:
             for colour in content.said:
                 self._said.setdefault((colour.name, colour.passed, content.key), content.when)

@@ -16,16 +16,6 @@ from goalrunner.core.goal import REMOVED
 from goalrunner.goalfile.toml_text import NOWHERE, Key, Place, Positions
 
 
-class GoalInputError(GoalFileError):
-    """Errors of a goal. An error of an option or a variable has its name in place of the file's."""
-
-    def _line(self, problem: Problem) -> str:
-        own_name = problem.key.startswith("--") or problem.key.isupper()
-        if not self.path or (own_name and not problem.line):
-            return problem.message
-        return super()._line(problem)
-
-
 @dataclass
 class Problems:
     """The problems found so far, and the keys that need no second message."""
@@ -45,7 +35,7 @@ class Problems:
         """Raise all problems at once, in the order of the file, those without a line last. Do nothing if there are none."""
         if self.found:
             ordered = sorted(self.found, key=lambda problem: (problem.line or float("inf"), problem.column))
-            raise GoalInputError(path, tuple(ordered))
+            raise GoalFileError(path, tuple(ordered))
 
 
 Node = dict[str, Any]

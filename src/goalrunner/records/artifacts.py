@@ -75,7 +75,6 @@ class ArtifactStore:
         return ref
 
     def read(self, ref: ArtifactRef) -> bytes:
-        """Return the bytes. Raise RecordError if they are missing or do not match their hash."""
         path = self.path(ref)
         with record_errors(f"artifact {path} cannot be read", ""):
             data = path.read_bytes()
@@ -84,7 +83,6 @@ class ArtifactStore:
         return data
 
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
-        """Return the first and the last `each` bytes; if there are no more than both, all of them and nothing."""
         if ref.size <= 2 * each:
             return self.read(ref), b""
         path = self.path(ref)

@@ -206,7 +206,6 @@ class EventLog:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the time inside of the context, in which a person decides, out of the active time."""
         self._stood = since = self._clock.monotonic()
         try:
             yield

@@ -119,7 +119,6 @@ def _changed(folder: Path, entries: Mapping[str, Entry]) -> str:
 
 
 def remove_whole(path: Path) -> None:
-    """Rename a folder, then remove it. Raise OSError."""
     shutil.rmtree(set_aside(path))
 
 
