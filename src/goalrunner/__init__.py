@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from goalrunner.core.verdict import GoalVerdict as GoalVerdict
     from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
     from goalrunner.goalfile.loading import load_goal as load_goal
-    from goalrunner.judge import JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA
-    from goalrunner.judge import JUDGE_SYSTEM_PROMPT as JUDGE_SYSTEM_PROMPT
-    from goalrunner.judge import JudgeOutcome as JudgeOutcome
-    from goalrunner.judge import build_judge_prompt as build_judge_prompt
+    from goalrunner.judge.prompt_builder import build_judge_prompt as build_judge_prompt
+    from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT as JUDGE_SYSTEM_PROMPT
+    from goalrunner.judge.verdict_schema import JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA
+    from goalrunner.judge.verdict_schema import JudgeOutcome as JudgeOutcome
     from goalrunner.llm import LLM as LLM
     from goalrunner.transcripts import read_transcript as read_transcript
 
@@ -77,10 +77,10 @@ _HOMES = {
     "GoalOutcome": "core.outcome",
     "GoalStatus": "core.outcome",
     "GoalVerdict": "core.verdict",
-    "JUDGE_OUTCOME_SCHEMA": "judge",
-    "JUDGE_SYSTEM_PROMPT": "judge",
+    "JUDGE_OUTCOME_SCHEMA": "judge.verdict_schema",
+    "JUDGE_SYSTEM_PROMPT": "judge.prompt_text",
     "JudgeConfig": "core.goal_tables",
-    "JudgeOutcome": "judge",
+    "JudgeOutcome": "judge.verdict_schema",
     "LLM": "llm",
     "QuestionReply": "core.agent_ports",
     "Recorder": "core.agent_ports",
@@ -93,7 +93,7 @@ _HOMES = {
     "ajudge_goal": "app.judging",
     "aresume": "app.resuming",
     "arun_goal": "app.library",
-    "build_judge_prompt": "judge",
+    "build_judge_prompt": "judge.prompt_builder",
     "chat_conversation": "app.library",
     "json_schema": "core.summary",
     "judge_goal": "app.judging",

@@ -21,7 +21,7 @@ from goalrunner.core.errors import AuthenticationFailed, GoalFileError, Provider
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
 from goalrunner.core.outcome import Usage
-from goalrunner.judge import judge_goal_async
+from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_text import AUDIT
 from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import read_transcript

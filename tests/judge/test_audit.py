@@ -18,11 +18,10 @@ from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.judge import JUDGE_SYSTEM_PROMPT, JudgeOutcome, LLMJudge, judge_goal_async
-from goalrunner.judge.audit import UNREADABLE
+from goalrunner.judge.audit import UNREADABLE, LLMJudge, judge_goal_async
 from goalrunner.judge.excerpt import tokens
-from goalrunner.judge.prompt_text import ANSWER_FORMAT
-from goalrunner.judge.verdict_schema import strict_schema
+from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_SYSTEM_PROMPT
+from goalrunner.judge.verdict_schema import JudgeOutcome, strict_schema
 from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 

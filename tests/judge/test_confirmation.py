@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import BudgetExhausted, ProviderUnavailable
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import AuditRequest, Confirmation
-from goalrunner.judge import LLMJudge
+from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.excerpt import tokens
 from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT
 from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_confirmation

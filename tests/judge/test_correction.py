@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge import LLMJudge
+from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.prompt_text import correction_prompt
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import seen, trail

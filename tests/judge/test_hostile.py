@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.ports import Audit, AuditRequest
-from goalrunner.judge import LLMJudge
+from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.excerpt import is_forged, tokens
 from goalrunner.judge.prompt_builder import audit_prompt
 from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT

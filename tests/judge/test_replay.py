@@ -8,8 +8,8 @@ import pytest
 
 from goalrunner.core.observation import Observation
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge import parse_reply
 from goalrunner.judge.replay import Replays, is_command, same_words
+from goalrunner.judge.verdict_parser import parse_reply
 from tests.support.recordings import fact, judge, quote
 from tests.support.trails import seen, trail
 

@@ -11,7 +11,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
-from goalrunner.judge import LLMJudge
+from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.citations import check
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
 from goalrunner.judge.prompt_text import AUDIT, BARRED, LEFT, OPINION

@@ -16,7 +16,7 @@ from goalrunner import (
     load_goal,
     run_goal,
 )
-from goalrunner.judge import judge_goal_async
+from goalrunner.judge.audit import judge_goal_async
 from goalrunner.testing import ScriptedConversation
 from tests.support.judge_model import ScriptedJudgeModel
 from tests.support.library_runs import (

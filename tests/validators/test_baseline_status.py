@@ -14,9 +14,9 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators import PythonValidator, ShellValidator
 from goalrunner.validators.absent_programs import Place
 from goalrunner.validators.baseline_status import is_environmental, obstacle, without_space
+from goalrunner.validators.kinds import PythonValidator, ShellValidator
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 

@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.validators import check_scripts_at_start, with_variables
+from goalrunner.validators.baseline_status import check_scripts_at_start, with_variables
 
 SECRET = "sk-ant-api03-0123456789abcdef"
 SPECS = (

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.verdict import ValidationOutcome
-from goalrunner.validators import CallableValidator
 from goalrunner.validators.child import outcome_of
+from goalrunner.validators.kinds import CallableValidator
 from tests.support.agents import validation
 
 

@@ -12,7 +12,7 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators import ShellValidator
+from goalrunner.validators.kinds import ShellValidator
 from goalrunner.validators.runners import calls, ways
 from tests.support.agents import validation
 

@@ -15,7 +15,8 @@ from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.ports import ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators import PythonValidator, child
+from goalrunner.validators import child
+from goalrunner.validators.kinds import PythonValidator
 from tests.support.agents import Chat, validation
 
 CHECKS = """

@@ -14,7 +14,8 @@ from goalrunner.core.goal_tables import Expectation, RunVariable, ValidatorSpec
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import FEEDBACK_TAIL, ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators import ShellValidator, spec_validator
+from goalrunner.validators import spec_validator
+from goalrunner.validators.kinds import ShellValidator
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 

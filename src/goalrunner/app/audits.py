@@ -25,10 +25,10 @@ from goalrunner.core.goal_tables import Budget
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.judge import JudgeOutcome, LLMJudge
+from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.citations import Examination, with_ids
 from goalrunner.judge.prompt_builder import audit_form, audit_request, check_room
-from goalrunner.judge.verdict_schema import matched, missing_of, requirements_of
+from goalrunner.judge.verdict_schema import JudgeOutcome, matched, missing_of, requirements_of
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
 from goalrunner.transcripts import SavedTrail, check_format, read_transcript

@@ -36,7 +36,8 @@ from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment, in_thread
-from goalrunner.validators import build_validators, with_variables
+from goalrunner.validators.baseline_status import with_variables
+from goalrunner.validators.kinds import build_validators
 
 
 @dataclass(frozen=True)

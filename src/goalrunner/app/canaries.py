@@ -14,11 +14,11 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Claim, Observation, trail_with
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge import JudgeOutcome, LLMJudge
-from goalrunner.judge.audit import examined
+from goalrunner.judge.audit import LLMJudge, examined
 from goalrunner.judge.citations import Examination
 from goalrunner.judge.mutations import MUTATIONS, UNCHANGED, Mutation, observations
 from goalrunner.judge.prompt_builder import audit_request
+from goalrunner.judge.verdict_schema import JudgeOutcome
 from goalrunner.llm.scripted import is_scripted
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts import read_transcript

@@ -30,9 +30,15 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment
-from goalrunner.validators import build_validators, check_scripts_at_start, is_environmental, with_variables
-from goalrunner.validators.baseline_status import BaseResults, without_space
+from goalrunner.validators.baseline_status import (
+    BaseResults,
+    check_scripts_at_start,
+    is_environmental,
+    with_variables,
+    without_space,
+)
 from goalrunner.validators.fewer_tests import complete, with_uncollected
+from goalrunner.validators.kinds import build_validators
 
 NEEDED_IGNORED = "needs ignored files"
 NOT_ISOLATED = "not isolated"

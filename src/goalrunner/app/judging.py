@@ -16,7 +16,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.judge import judge_goal_async
+from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM
 from goalrunner.records.redaction import Redactor

@@ -23,7 +23,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.state_updates import REPORTED_LABEL
-from goalrunner.judge import check_room
+from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM, Tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.snapshots.objects import refuse_claimed, store_name

@@ -26,7 +26,7 @@ from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation
 from goalrunner.core.ports import Completion, Reviewer, ValidationContext
 from goalrunner.engine.validating import Results
-from goalrunner.judge import LLMJudge
+from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.critic import ModelCritic
 from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder

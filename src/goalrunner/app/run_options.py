@@ -18,8 +18,8 @@ from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM, Tape
 from goalrunner.records.run_folder import RunFolder, goal_home
-from goalrunner.validators import CallableValidator
 from goalrunner.validators.child import arity
+from goalrunner.validators.kinds import CallableValidator
 
 
 @dataclass(frozen=True, kw_only=True)

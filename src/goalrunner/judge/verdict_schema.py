@@ -141,6 +141,9 @@ def _strict(node: Any, definitions: Mapping[str, Any]) -> Any:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
+JUDGE_OUTCOME_SCHEMA = strict_schema(JudgeOutcome)
+"""The JSON Schema of a JudgeOutcome, for models with structured output."""
+
 _LABEL = re.compile(r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)", re.IGNORECASE)
 _NUMBERING = re.compile(r"^(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|\d+[.):]|[-*•]) ", re.IGNORECASE)
 
