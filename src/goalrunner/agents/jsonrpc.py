@@ -86,17 +86,15 @@ class Peer:
         """Send a notification."""
         self._post({"method": method, "params": params})
 
-    def answer(self, request: Mapping[str, Any], result: Any) -> None:
+    def answer(self, request: Mapping[str, Any], result: Any, key: str = "result") -> None:
         """Answer a request; ignore a notification."""
         if isinstance(request.get("id"), str | int):
-            self._post({"id": request["id"], "result": result})
+            self._post({"id": request["id"], key: result})
 
     def refuse(self, request: Mapping[str, Any]) -> None:
-        """Answer a request that this client does not offer; ignore a notification."""
-        if isinstance(request.get("id"), str | int):
-            name = text(request.get("method"))[:100]
-            error = {"code": METHOD_NOT_FOUND, "message": f"not offered by this client: {name}"}
-            self._post({"id": request["id"], "error": error})
+        """Answer a request that this client does not offer."""
+        message = f"not offered by this client: {text(request.get('method'))[:100]}"
+        self.answer(request, {"code": METHOD_NOT_FOUND, "message": message}, "error")
 
     async def catch_up(self, handler: Handler) -> None:
         """Call `handler` with what has arrived since the last answer, without waiting. Raise ConnectionError."""

@@ -22,7 +22,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.judge.mutations import MUTATIONS
 from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import count, spent
-from goalrunner.reports.layout import one_line, table
+from goalrunner.reports.layout import lines_text, one_line, table
 
 _REPORTS = 20  # lines of progress of a calibration
 _NARROWEST = 8  # columns that the faults of a measure always have
@@ -188,7 +188,7 @@ def _print(report: CanaryReport) -> None:
         verdict = "complete" if answer.survived else "not complete"
         is_first = answer is report.unchanged
         rows.append(("·" if is_first else mark, answer.mutation.name, said, verdict, answer.mutation.sentence))
-    output.say("".join(f"{line}\n" for line in table(rows, output.columns())))
+    output.say(lines_text(table(rows, output.columns())))
     survived = sum(answer.survived for answer in report.misses)
     missed = f"{count(len(report.misses), 'miss', 'misses')} of {len(report.answers)} copies"
     through = f", {survived} of them complete after the check of the citations" if report.misses else ""
@@ -224,5 +224,5 @@ def measure(
         rate = "unknown" if one.rate is None else f"{one.rate:.4f}"
         rows.append((one.name, rate, f"{one.good:,}", f"{one.samples:,}", one_line("; ".join(one.faults)) or "-"))
     value = [{**asdict(one), "rate": one.rate} for one in found]
-    output.say(value if json else "".join(f"{line}\n" for line in table(rows, output.columns(), _NARROWEST)))
+    output.say(value if json else lines_text(table(rows, output.columns(), _NARROWEST)))
     return int(any(one.faults for one in found))

@@ -81,13 +81,13 @@ def status(
 
 
 def _print_formats(*, json: bool) -> int:
-    from goalrunner.reports.layout import table
+    from goalrunner.reports.layout import lines_text, table
     from goalrunner.transcripts import formats
 
     found = formats()
     rows = table([("FORMAT", "DESCRIPTION"), *found], output.columns(), 20)
     value = [{"name": name, "description": description} for name, description in found]
-    output.say(value if json else "".join(f"{line}\n" for line in rows))
+    output.say(value if json else lines_text(rows))
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from goalrunner.reports import figures
 from goalrunner.reports.ci import Case, public_remark, suite_text
 from goalrunner.reports.html import rendered
-from goalrunner.reports.layout import Fact, Layout, facts, model_name, one_line, table
+from goalrunner.reports.layout import Fact, Layout, facts, lines_text, model_name, one_line, table
 from goalrunner.reports.review import verdict_text
 from goalrunner.reports.tables import EVIDENCE, audit_lines
 
@@ -115,17 +115,8 @@ class CalibrationReport:
             tokens = UNKNOWN if one.tokens is None else f"{one.tokens:,.0f}"
             latency = UNKNOWN if one.seconds is None else figures.elapsed(one.seconds)
             cost = figures.dollars(one.cost_usd) if one.judged else UNKNOWN
-            rows.append(
-                (
-                    one_line(model_name(one.series.judge)),
-                    one.series.policy,
-                    f"{one.judged:,}",
-                    f"{one.unreadable:,}",
-                    tokens,
-                    cost,
-                    latency,
-                )
-            )
+            judged = (f"{one.judged:,}", f"{one.unreadable:,}")
+            rows.append((one_line(model_name(one.series.judge)), one.series.policy, *judged, tokens, cost, latency))
         return rows
 
     @property
@@ -157,7 +148,7 @@ def calibration_text(report: CalibrationReport, columns: int | None = None) -> s
     """Return the tables and lines for a terminal with so many columns; None is a pipe."""
     layout = Layout(columns)
     head = layout.text([Fact("samples", report.samples), Fact("verdicts", report.verdicts)])
-    tables = ["".join(f"{row}\n" for row in table(rows)) for rows in (report.error_rows, report.effort_rows)]
+    tables = [lines_text(table(rows)) for rows in (report.error_rows, report.effort_rows)]
     return "\n".join([head, *tables, layout.text(_closing(report))])
 
 

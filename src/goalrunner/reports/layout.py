@@ -276,6 +276,11 @@ def text_of(rows: Iterable[Row], *, colours: bool = False) -> str:
     return "".join(texts)
 
 
+def lines_text(lines: Iterable[str]) -> str:
+    """Return lines as text, each ended by a newline."""
+    return "".join(f"{line}\n" for line in lines)
+
+
 def facts(label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool = False) -> Iterator[Fact]:
     """Yield a line for each text; the first one has the label."""
     yield from (Fact("" if index else label, text, tone, whole=whole) for index, text in enumerate(texts))

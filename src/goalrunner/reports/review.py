@@ -11,7 +11,7 @@ from goalrunner.core.agent_ports import ApprovalRequest
 from goalrunner.core.observation import OWNER, EvidenceRow, Observation
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Layout, clean, facts, hanging, one_line, width
+from goalrunner.reports.layout import Fact, Layout, clean, facts, hanging, lines_text, one_line, width
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -118,7 +118,7 @@ def _text(lines: Iterable[str], columns: int | None) -> str:
         margin = _MARGIN if line.startswith(_MARGIN) else ""
         text = line.removeprefix(margin)
         rows += [margin + row for row in (hanging(text, columns - width(margin), len(text) + 1) if columns else [text])]
-    return "".join(f"{row}\n" for row in rows)
+    return lines_text(rows)
 
 
 def result_text(verdict: GoalVerdict) -> str:

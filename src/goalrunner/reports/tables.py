@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LONGEST_ACTION, RUNNING, Summary
-from goalrunner.reports.layout import Fact, Layout, Line, cut, one_line, table, table_room, wrap
+from goalrunner.reports.layout import Fact, Layout, Line, cut, lines_text, one_line, table, table_room, wrap
 
 if TYPE_CHECKING:
     from goalrunner.app.agents import AgentFacts, Check
@@ -43,10 +43,6 @@ _WAITING = 5
 """Waiting runs that are listed below the table."""
 
 
-def _joined(rows: Sequence[str]) -> str:
-    return "".join(f"{row}\n" for row in rows)
-
-
 def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
     """Return a row for each agent, then how to install missing ones. `columns` is the width of a terminal.
 
@@ -57,7 +53,7 @@ def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
     rows = [row if columns is None else cut(row, columns) for row in table(cells)]
     if missing := [(one.name, one_line(one.install)) for one in found if not one.installed and one.install]:
         rows += ["", "not installed:", *table(missing)]
-    return _joined([*rows, "", *wrap(_OTHERS, columns or len(_OTHERS), _ROWS)])
+    return lines_text([*rows, "", *wrap(_OTHERS, columns or len(_OTHERS), _ROWS)])
 
 
 def _agent_cells(one: AgentFacts) -> tuple[str, ...]:
@@ -103,7 +99,7 @@ def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | No
         until = "expired" if item.is_expired(now) else expires
         named = (item.memory_id, item.kind, one_line(item.owner), source, item.sensitivity, until, one_line(item.text))
         rows.append(named)
-    return _joined(table(rows, columns, _MIN_TEXT)) if items else ""
+    return lines_text(table(rows, columns, _MIN_TEXT)) if items else ""
 
 
 def promoted_text(item: MemoryItem) -> str:
@@ -116,7 +112,7 @@ def promoted_text(item: MemoryItem) -> str:
 
 def forgotten_text(items: Sequence[MemoryItem]) -> str:
     """Return what was removed."""
-    return _joined([f"forgotten  {item.memory_id}  {one_line(item.text)}" for item in items])
+    return lines_text([f"forgotten  {item.memory_id}  {one_line(item.text)}" for item in items])
 
 
 def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) -> str:
@@ -125,7 +121,7 @@ def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) 
     for audit in audits:
         score = figures.score(audit.verdict.score) if audit.verdict else "-"
         rows.append((audit.result, score, audit.format or "-", one_line(audit.transcript), one_line(audit.missing)))
-    return _joined([*table(rows, columns, _MIN_TEXT), "", *audit_lines(audits)])
+    return lines_text([*table(rows, columns, _MIN_TEXT), "", *audit_lines(audits)])
 
 
 def audit_lines(audits: Sequence[TranscriptAudit]) -> list[str]:
@@ -163,7 +159,7 @@ def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, colum
             lines += [f"  {part}" for part in wrap(f"labels: {names}", columns - 2, _ROWS)]
     waiting = [line for line in map(waiting_line, shown) if line]
     more = [f"and {len(waiting) - _WAITING} more runs wait"] if len(waiting) > _WAITING else []
-    return _joined([*lines, *([""] if waiting else []), *waiting[:_WAITING], *more])
+    return lines_text([*lines, *([""] if waiting else []), *waiting[:_WAITING], *more])
 
 
 def _run_cells(summary: Summary, now: datetime, labelled: bool) -> tuple[str, ...]:

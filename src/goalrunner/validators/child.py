@@ -156,7 +156,7 @@ def answer(request: dict[str, Any]) -> tuple[str, str]:
         value = function(*arguments_of(function, request["response"], agent))
         # Within the try: a returned object may have methods that raise.
         value = asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
-        return score_of(value) if request.get("scores") else outcome_of(value)
+        return score_of(value) if request["scores"] else outcome_of(value)
     except Exception as error:
         return "crashed", traceback_end(error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -82,11 +81,7 @@ class _Command(SpecValidator):
 class _Callable(PythonValidator):
     """Calls the function in a child process, which checks the form of the score."""
 
-    def _request(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], nonce: str, result: Path
-    ) -> bytes:
-        request = json.loads(super()._request(context, cwd, env, nonce, result))
-        return json.dumps({**request, "scores": True}).encode()
+    scores = True
 
 
 class CallableCritic:

@@ -136,6 +136,8 @@ class PythonValidator(SpecValidator):
     what it imports. Folders of PYTHONPATH inside the workspace count as the workspace.
     """
 
+    scores = False  # whether a critic's score is asked for
+
     async def _checked(
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> Answer:
@@ -180,6 +182,7 @@ class PythonValidator(SpecValidator):
             "workspace": list(dict.fromkeys([str(cwd), workspace, *within])),
             "result": str(result),
             "nonce": nonce,
+            "scores": self.scores,
         }
         return json.dumps(request, default=str).encode()
 
@@ -248,9 +251,10 @@ class CallableValidator(NamedValidator):
         deadline = asyncio.timeout(self._timeout)
         try:
             async with deadline:
-                reason, feedback = outcome_of(await self._value(context))
-                known: Reason = cast(Reason, reason)
-                return self._result(known, _summary(known, feedback), feedback=bounded(feedback))
+                arguments = arguments_of(self._function, response_message(context.response), context.conversation)
+                value = await returned_by(self._function, *arguments)
+                reason, feedback = cast("tuple[Reason, str]", outcome_of(value))
+                return self._result(reason, _summary(reason, feedback), feedback=bounded(feedback))
         except TimeoutError as error:
             if deadline.expired():
                 return self._result("timeout", f"timed out after {self._timeout:g} s")
@@ -266,10 +270,6 @@ class CallableValidator(NamedValidator):
     def _crashed(self, error: BaseException) -> ValidatorResult:
         text = traceback_end(error)
         return self._result("crashed", _summary("crashed", text), feedback=text)
-
-    async def _value(self, context: ValidationContext) -> Any:
-        arguments = arguments_of(self._function, response_message(context.response), context.conversation)
-        return await returned_by(self._function, *arguments)
 
 
 async def returned_by(function: Callable[..., Any], *arguments: object) -> Any:
