@@ -284,7 +284,7 @@ async def test_a_check_that_is_installed_as_a_link_is_not_replaced(workspace: Pa
         "workspace": [str(workspace)],
         "result": str(result),
         "nonce": "n",
-            "scores": False,
+        "scores": False,
     }
     subprocess.run([sys.executable, "-I", "-c", program], input=json.dumps(request).encode(), check=True)
     assert json.loads(result.read_text())["feedback"] == "the installed one"

@@ -125,8 +125,8 @@ class Output:
         head, tail = ends(output, searched // 2)
         self.is_cut = bool(tail)
         """Whether only its two ends are searched."""
-        self._text = f"{readable(head)}{_SEAM}{readable(tail)}" if tail else readable(head)
-        self._plain = _Searched(_lines(self._text))
+        self._ends = [readable(head), *([readable(tail)] if tail else [])]
+        self._plain = _Searched(self._ends)
 
     def holds(self, form: str, *, anywhere: bool = False) -> bool:
         """Return whether a form of a quote stands in it, whole or, if dots join it, part after part.
@@ -135,14 +135,14 @@ class Output:
         """
         if len(form) > LONGEST:
             return False
-        return self._plain.holds(form, anywhere=anywhere) or (
-            self._unnumbered is not None and self._unnumbered.holds(form, anywhere=anywhere)
-        )
+        if self._plain.holds(form, anywhere=anywhere):
+            return True
+        return self._unnumbered is not None and self._unnumbered.holds(form, anywhere=anywhere)
 
     @cached_property
     def _unnumbered(self) -> _Searched | None:
-        bare = without_line_numbers(self._text)
-        return None if bare == self._text else _Searched(_lines(bare))
+        bare = list(map(without_line_numbers, self._ends))
+        return None if bare == self._ends else _Searched(bare)
 
 
 def forms_of(quote: str) -> list[str]:
@@ -172,11 +172,6 @@ def _parts_of(quote: str) -> list[str]:
     return [part for part in found if not _DECORATION.fullmatch(part)]
 
 
-def _lines(text: str) -> str:
-    # Each end by itself: control characters, the seam's too, are removed.
-    return _SEAM.join(map(_comparable, text.split(_SEAM)))
-
-
 def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), text)
 
@@ -189,12 +184,12 @@ def _unwrapped(text: str) -> str:
 
 
 class _Searched:
-    """A comparable text in which quotes are searched."""
+    """The ends of a text, as they are compared, in which quotes are searched."""
 
-    def __init__(self, lines: str) -> None:
-        self._lines = lines
+    def __init__(self, parts: Sequence[str]) -> None:
+        self._lines = _SEAM.join(map(_comparable, parts))
         # With spaces for line ends, words are found in linear time, whatever the words and the text are.
-        self._text = lines.replace("\n", " ")
+        self._text = self._lines.replace("\n", " ")
 
     def holds(self, form: str, *, anywhere: bool) -> bool:
         """Return whether a form stands in it, whole or part after part."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import Self, TextIO, cast
 
 from rich.console import Console, RenderableType
@@ -66,9 +65,7 @@ class LiveProgress(Progress):
         self._console.show_cursor(True)  # Rich hides it, and a process that is killed cannot show it again
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._wipe()
 
@@ -106,7 +103,7 @@ class LiveProgress(Progress):
 
     def close(self, lines: Iterable[Line]) -> None:
         """Wipe the live region and print the last lines."""
-        self.__exit__(None, None, None)
+        self.__exit__()
         super().close(lines)
 
     def _text(self, lines: Iterable[Line]) -> Text:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from goalrunner.core.activity import Activity, Remark
@@ -87,9 +86,7 @@ class Progress:
             threading.Thread(target=self._beat, name="goal-heartbeat", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
 
     def _beat(self) -> None:
