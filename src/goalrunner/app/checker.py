@@ -55,6 +55,7 @@ class CheckRunner:
         """Make the check environment. What must survive a resume is recorded in the run's folder."""
         goal, start = config.goal, folder.start
         settings, workspace = goal.workspace, config.workspace
+        self._config, self._folder = config, folder
         self._store = store
         self._processes = processes
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)

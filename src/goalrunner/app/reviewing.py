@@ -41,12 +41,7 @@ _CANNOT_RUN = (None, 126, 127)  # exit codes of a command that a signal ended, o
 class ReplayingChecks(CheckRunner):
     """The checks of a run, which also run commands again in the environment of their last green result."""
 
-    def __init__(
-        self, config: RunConfig, choice: Choice, store: SnapshotStore, folder: RunFolder, processes: ProcessLauncher
-    ) -> None:
-        super().__init__(config, choice, store, folder, processes)
-        self._config, self._folder = config, folder
-        self._proven: tuple[Layer, Patterns] | None = None
+    _proven: tuple[Layer, Patterns] | None = None
 
     async def _run_plan(
         self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False

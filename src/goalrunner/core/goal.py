@@ -9,24 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from goalrunner.core import field_types as fields
+from goalrunner.core import goal_tables as tables
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import quoted
 from goalrunner.core.field_types import Frozen, InnerError, from_file
-from goalrunner.core.goal_tables import (
-    BUILTIN,
-    BUILTIN_ALIAS,
-    DEFAULT_MAX_ITERATIONS,
-    AgentConfig,
-    Approvals,
-    Budget,
-    JudgeConfig,
-    MemoryConfig,
-    NotifyConfig,
-    RedactConfig,
-    ValidatorSpec,
-    WorkspaceConfig,
-)
 
 SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 """Tables that may be written as one string, and the key which that string stands for."""
@@ -45,7 +32,7 @@ REMOVED: dict[str, str] = {
 }
 """Keys that this version does not have, with what to write instead."""
 
-RESERVED_AGENTS = (BUILTIN, "command", "acp")
+RESERVED_AGENTS = (tables.BUILTIN, "command", "acp")
 """Agents that have no preset."""
 
 
@@ -79,7 +66,7 @@ def _short(key: str, accepted: Any) -> BeforeValidator:
     return BeforeValidator(expand, json_schema_input_type=accepted)
 
 
-def _named(validators: tuple[ValidatorSpec, ...], info: ValidationInfo) -> tuple[ValidatorSpec, ...]:
+def _named(validators: tuple[tables.ValidatorSpec, ...], info: ValidationInfo) -> tuple[tables.ValidatorSpec, ...]:
     """Return the validators, each with a name of its own: "pytest", "ruff", then "pytest-2"."""
     taken: set[str] = set()
     for index, validator in enumerate(validators):
@@ -90,7 +77,7 @@ def _named(validators: tuple[ValidatorSpec, ...], info: ValidationInfo) -> tuple
     return tuple(one if one.name else one.model_copy(update={"name": _free_name(one, taken)}) for one in validators)
 
 
-def _free_name(validator: ValidatorSpec, taken: set[str]) -> str:
+def _free_name(validator: tables.ValidatorSpec, taken: set[str]) -> str:
     """Return the name of the function or program that a validator calls, numbered if it is taken; add it to `taken`."""
     from goalrunner.core.shell_programs import label
 
@@ -104,7 +91,7 @@ def _free_name(validator: ValidatorSpec, taken: set[str]) -> str:
 
 
 def _agent_name(name: str) -> str:
-    if name in (*RESERVED_AGENTS, BUILTIN_ALIAS):
+    if name in (*RESERVED_AGENTS, tables.BUILTIN_ALIAS):
         raise ValueError("is built in and cannot be redefined; choose another name")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError("is not a valid name of an agent; write letters, digits, dots, dashes and underscores")
@@ -157,8 +144,8 @@ def _add_short_keys(schema: dict[str, Any]) -> None:
 
 Objective = Annotated[fields.String, AfterValidator(_objective), Field(min_length=1)]
 _AgentName = Annotated[str, AfterValidator(_agent_name)]
-_Agent = Annotated[AgentConfig, _short("use", str | AgentConfig)]
-_Judge = Annotated[JudgeConfig, _short("model", str | JudgeConfig)]
+_Agent = Annotated[tables.AgentConfig, _short("use", str | tables.AgentConfig)]
+_Judge = Annotated[tables.JudgeConfig, _short("model", str | tables.JudgeConfig)]
 _Critic = Annotated[CriticConfig, _short("model", str | CriticConfig)]
 
 
@@ -186,18 +173,18 @@ class Goal(Frozen):
     )
     baseline: Literal["any", "red"] = Field("any", description='"red" refuses a start at which every check passes')
     stall_rounds: fields.CountLimit = Field(3, description="equal rounds in a row that count as a stall; inf: never")
-    max_iterations: fields.CountLimit = Field(DEFAULT_MAX_ITERATIONS, description="inf: no limit")
+    max_iterations: fields.CountLimit = Field(tables.DEFAULT_MAX_ITERATIONS, description="inf: no limit")
     timeout: fields.DurationLimit = Field(None, description="seconds of active time; inf: no limit")
-    agent: _Agent = Field(default_factory=AgentConfig)
-    judge: _Judge = Field(default_factory=JudgeConfig)
+    agent: _Agent = Field(default_factory=tables.AgentConfig)
+    judge: _Judge = Field(default_factory=tables.JudgeConfig)
     critic: _Critic = Field(default_factory=CriticConfig)
-    budget: Budget = Field(default_factory=Budget)
-    workspace: WorkspaceConfig = Field(default_factory=WorkspaceConfig)
-    approvals: Approvals = Field(default_factory=Approvals)
-    redact: RedactConfig = Field(default_factory=RedactConfig)
-    memory: MemoryConfig = Field(default_factory=MemoryConfig)
-    notify: NotifyConfig = Field(default_factory=NotifyConfig)
-    validators: Annotated[tuple[ValidatorSpec, ...], AfterValidator(_named)] = ()
+    budget: tables.Budget = Field(default_factory=tables.Budget)
+    workspace: tables.WorkspaceConfig = Field(default_factory=tables.WorkspaceConfig)
+    approvals: tables.Approvals = Field(default_factory=tables.Approvals)
+    redact: tables.RedactConfig = Field(default_factory=tables.RedactConfig)
+    memory: tables.MemoryConfig = Field(default_factory=tables.MemoryConfig)
+    notify: tables.NotifyConfig = Field(default_factory=tables.NotifyConfig)
+    validators: Annotated[tuple[tables.ValidatorSpec, ...], AfterValidator(_named)] = ()
     agents: dict[_AgentName, Preset] = Field({}, description="presets of the user's own, by name")
 
     if TYPE_CHECKING:
@@ -217,7 +204,7 @@ class Goal(Frozen):
             table["validators"] = validator_tables(table.pop("validator"))
         if "model" in table:
             agent = table.get("agent", {})
-            if isinstance(agent, AgentConfig):
+            if isinstance(agent, tables.AgentConfig):
                 agent = agent.model_dump()
             table["agent"] = {**({"use": agent} if isinstance(agent, str) else agent), "model": table.pop("model")}
         return table
