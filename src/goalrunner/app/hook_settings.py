@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import UsageError, os_errors
 from goalrunner.records.files import write_whole
 
 EVENTS = ("UserPromptSubmit", "Stop")
@@ -72,14 +72,12 @@ class Settings:
 
     def write(self, new: str) -> None:
         """Write a text; remove the file if it is empty. Raise UsageError."""
-        try:
+        with os_errors(f"{self.path} cannot be written", "", UsageError):
             if new:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.path.resolve(), new.encode(), mode=0o666)
             else:
                 self.path.resolve().unlink()
-        except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}") from error
 
 
 def _is_ours(entry: Any) -> bool:

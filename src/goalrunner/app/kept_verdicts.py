@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from goalrunner.core.errors import BudgetExhausted, RecordError, UsageError
+from goalrunner.core.errors import BudgetExhausted, UsageError, os_errors, record_errors
 from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import Budget
@@ -60,12 +60,10 @@ class KeptVerdicts:
         """
         self.path = path
         self._found: dict[str, TranscriptAudit] = {}
-        try:
+        with os_errors(f"{path}: verdicts cannot be kept there", _HINT, UsageError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "rb") as file:
                 lines = file.read().splitlines(keepends=True)
-        except OSError as error:
-            raise UsageError(f"{path}: verdicts cannot be kept there: {error.strerror or error}", _HINT) from error
         self._torn = bool(lines) and not lines[-1].endswith(b"\n")
         for number, line in enumerate(lines, 1):
             if not (line.startswith(_START) or _START.startswith(line.rstrip(b"\n") or b"-")):
@@ -80,13 +78,10 @@ class KeptVerdicts:
     def add(self, verdict: TranscriptAudit) -> None:
         """Append a verdict; it is durable when this returns. Raise RecordError."""
         line = f"{verdict.model_dump_json()}\n".encode(errors="replace")
-        try:
-            with self.path.open("ab") as file:
-                file.write(b"\n" + line if self._torn else line)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise RecordError(f"{self.path} could not be written: {error.strerror or error}") from error
+        with record_errors(f"{self.path} could not be written", ""), self.path.open("ab") as file:
+            file.write(b"\n" + line if self._torn else line)
+            file.flush()
+            os.fsync(file.fileno())
         self._torn = False
         self._found[verdict.key] = verdict
 

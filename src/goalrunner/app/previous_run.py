@@ -18,7 +18,7 @@ from goalrunner.app.external_agent import resolve_agent
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.checking.ignored_content import PACK
 from goalrunner.core.agent_ports import Message, Observer
-from goalrunner.core.errors import GoalError, RecordError, UsageError
+from goalrunner.core.errors import GoalError, RecordError, UsageError, record_errors
 from goalrunner.core.events import Event, RunStarted
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
@@ -129,11 +129,8 @@ def kept_files(folder: RunFolder) -> dict[str, str]:
 
 def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file. Raise RecordError if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}", NEW_RUN) from error
+    with record_errors(f"{path} cannot be read", NEW_RUN), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> tuple[Message, ...]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from goalrunner.core import events
-from goalrunner.core.errors import RecordError, UsageError, WorkspaceError
+from goalrunner.core.errors import RecordError, UsageError, WorkspaceError, os_errors
 from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.progress import FINAL
@@ -204,11 +204,8 @@ def remove_run(home: Path, folder: RunFolder) -> None:
     """Remove a run's folder, as a whole, and its checkouts. Raise UsageError if it cannot be removed."""
     from goalrunner.app.sandbox import clear_own
 
-    try:
+    with os_errors(f"{folder.path} cannot be removed", "check its owner and permissions", UsageError):
         remove_whole(folder.path)
-    except OSError as error:
-        why = f"{folder.path} cannot be removed: {error.strerror}"
-        raise UsageError(why, "check its owner and permissions") from error
     clear_own(home, folder.run_id)
 
 

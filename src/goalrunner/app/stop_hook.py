@@ -23,7 +23,7 @@ from goalrunner.app.judging import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors
+from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, os_errors, record_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
@@ -106,11 +106,9 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
 def _turn(home: Path, until: float) -> Iterator[None]:
     """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock)."""
     name = hashlib.sha256(os.fsencode(os.path.realpath("."))).hexdigest()[:32]
-    try:
+    with os_errors(f"{home} cannot be written", "set GOAL_HOME to a folder of yours", UsageError):
         (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(home / "hooks" / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise UsageError(f"{home} cannot be written: {error}", "set GOAL_HOME to a folder of yours") from error
     with os.fdopen(handle, "rb"):
         while time.monotonic() < until:
             with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from goalrunner.checking.environment import File
-from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.objects import shown
@@ -73,12 +73,10 @@ def copy_written(source: Path, root: Path, paths: Iterable[str]) -> tuple[str, .
     """Copy files that checks wrote into the live workspace; return those copied. Raise EnvironmentFailed."""
     copied = []
     for path in paths:
-        try:
+        hint = "free some space, or remove it from `outputs`"
+        with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
             if copy_into(source, root, path):
                 copied.append(path)
-        except OSError as error:
-            message = f"cannot copy {path} into the workspace: {error.strerror}"
-            raise EnvironmentFailed(message, "free some space, or remove it from `outputs`") from error
     return tuple(copied)
 
 

@@ -19,7 +19,7 @@ from goalrunner.checking.dependencies import Installed, inspect, labels, written
 from goalrunner.checking.environment import File
 from goalrunner.checking.files import read_whole
 from goalrunner.checking.ignored_classes import MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
-from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.errors import WorkspaceError, os_errors
 from goalrunner.records.files import write_whole
 
 PACK = ".contents"
@@ -159,12 +159,9 @@ class IgnoredContent:
             return None
         digest, offset = self._start.contents[path]
         info = self._start.files[path]
-        try:
-            with self._pack.open("rb") as pack:
-                pack.seek(offset)
-                data = pack.read(info[SIZE])
-        except OSError as error:
-            raise WorkspaceError(f"the kept content of {path} cannot be read: {error}") from error
+        with os_errors(f"the kept content of {path} cannot be read", "", WorkspaceError), self._pack.open("rb") as pack:
+            pack.seek(offset)
+            data = pack.read(info[SIZE])
         if hashlib.sha256(data).hexdigest() != digest:
             raise WorkspaceError(f"the kept content of {path} is damaged: {self._pack}", "start a new run")
         return File(info[MODE], data)

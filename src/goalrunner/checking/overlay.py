@@ -19,7 +19,7 @@ from goalrunner.checking.environment import File, Kind, Layer, OpenEnvironment, 
 from goalrunner.checking.files import NO_SPACE_HINT, copy_written, no_space
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
 from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, mount_points
-from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.files import remove
@@ -140,19 +140,15 @@ class OpenOverlay(OpenEnvironment):
             if inner := next((point for point in points if layer.root in point.parents), None):
                 raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
         tools = find_tools(self._environ, [layer.root for layer in self._layers])
-        try:
+        what = f"cannot prepare the check environment in {self._scratch}"
+        with os_errors(what, NO_SPACE_HINT, EnvironmentFailed):
             folder = self._folder = self._make_folder()
             self._uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
             for upper in self._uppers:
                 upper.prepare()
-        except OSError as error:
-            message = f"cannot prepare the check environment in {self._scratch}: {error.strerror}"
-            raise EnvironmentFailed(message, NO_SPACE_HINT) from error
         self._namespace = Namespace(sorted(self._uppers, key=lambda upper: len(upper.layer.root.parts)), tools)
-        try:
+        with os_errors("the check environment cannot be started", "", EnvironmentFailed):
             self._namespace.open()
-        except OSError as error:
-            raise EnvironmentFailed(f"the check environment cannot be started: {error.strerror}") from error
 
     def tear_down(self) -> None:
         """End every process, and remove the upper layers; works after a `set_up` that failed, too."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import date, time
 from enum import IntEnum
@@ -98,12 +98,17 @@ class RecordError(GoalError):
 
 
 @contextmanager
-def record_errors(what: str, hint: str = "free some space, or set GOAL_HOME") -> Iterator[None]:
-    """Raise RecordError with `what` and the reason for an OSError in the context."""
+def os_errors(what: str, hint: str, kind: type[GoalError]) -> Iterator[None]:
+    """Raise an error of this kind, with `what` and the reason, for an OSError in the context."""
     try:
         yield
     except OSError as error:
-        raise RecordError(f"{what}: {error.strerror or error}", hint) from error
+        raise kind(f"{what}: {error.strerror or error}", hint) from error
+
+
+def record_errors(what: str, hint: str = "free some space, or set GOAL_HOME") -> AbstractContextManager[None]:
+    """Return a context that raises RecordError for an OSError."""
+    return os_errors(what, hint, RecordError)
 
 
 class WorkspaceError(GoalError):

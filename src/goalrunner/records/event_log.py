@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import RecordError, record_errors
 from goalrunner.core.events import (
     RECORD,
     SCHEMA_VERSION,
@@ -117,31 +117,28 @@ def read_lines(
 ) -> Iterator[tuple[Record, LogEnd]]:
     """Yield each record with the end of the log up to it. Raise RecordError for damage."""
     end = LogEnd()
-    try:
-        with path.open("rb") as file:
-            while True:
-                line = file.readline()
-                if line.endswith(b"\n"):
-                    offset, record = end.size, _parse(line, path, end.size)
-                    if record.seq != end.seq + 1:
-                        raise LogDamage(
-                            path, offset, f"record {record.seq} at byte {offset} where {end.seq + 1} should be"
+    with record_errors(f"cannot read {path}", ""), path.open("rb") as file:
+        while True:
+            line = file.readline()
+            if line.endswith(b"\n"):
+                offset, record = end.size, _parse(line, path, end.size)
+                if record.seq != end.seq + 1:
+                    raise LogDamage(path, offset, f"record {record.seq} at byte {offset} where {end.seq + 1} should be")
+                if record.p != end.link:
+                    said = "is not the first one of its log"
+                    if end.seq:  # which of the two lines was changed is unknown
+                        said = (
+                            f"does not follow the one at byte {end.start}: one of them differs from what was recorded"
                         )
-                    if record.p != end.link:
-                        said = "is not the first one of its log"
-                        if end.seq:  # which of the two lines was changed is unknown
-                            said = f"does not follow the one at byte {end.start}: one of them differs from what was recorded"
-                        raise LogDamage(path, offset, f"the record at byte {offset} {said}")
-                    end = LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]), offset)
-                    yield record, end
-                elif wait is not None and wait():
-                    file.seek(end.size)
-                else:
-                    if line and on_torn is not None:
-                        on_torn(TornTail(path, end.size, len(line)))
-                    return
-    except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}") from error
+                    raise LogDamage(path, offset, f"the record at byte {offset} {said}")
+                end = LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]), offset)
+                yield record, end
+            elif wait is not None and wait():
+                file.seek(end.size)
+            else:
+                if line and on_torn is not None:
+                    on_torn(TornTail(path, end.size, len(line)))
+                return
 
 
 def _parse(line: bytes, path: Path, offset: int) -> Record:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.errors import WorkspaceError, os_errors
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import SnapshotReader
 from goalrunner.snapshots.files import Sorter, content_hash, set_aside
@@ -30,7 +30,7 @@ class Placing:
 
     async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
         """Write a snapshot into an empty folder. Raise WorkspaceError."""
-        try:
+        with os_errors(f"cannot write a snapshot into {folder}", "", WorkspaceError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise WorkspaceError(f"{folder} is not empty")
@@ -44,8 +44,6 @@ class Placing:
             missing = await asyncio.to_thread(
                 lambda: [path for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
             )
-        except OSError as error:
-            raise WorkspaceError(f"cannot write a snapshot into {folder}: {error.strerror}") from error
         if missing:
             raise WorkspaceError(
                 f"not kept in the snapshot, and no longer the same in the workspace: {', '.join(missing)}",
@@ -182,6 +180,9 @@ async def _shrink(git: Git, keep: Collection[str]) -> int:
     return len(dropped)
 
 
+_OWNER = "check its owner and permissions"
+
+
 def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) -> bool:
     """Remove a store unless `is_needed`, which is called while the workspace is locked; return whether it was removed.
 
@@ -190,20 +191,14 @@ def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) ->
     with _claimed(store, workspace):
         if is_needed():
             return False
-        try:
+        with os_errors(f"{store} cannot be removed", _OWNER, WorkspaceError):
             remove_whole(store)
-        except OSError as error:
-            message = f"{store} cannot be removed: {error.strerror}"
-            raise WorkspaceError(message, "check its owner and permissions") from error
     return True
 
 
 @contextlib.contextmanager
 def _claimed(store: Path, workspace: Path) -> Iterator[None]:
-    try:
+    with os_errors(f"{store} cannot be locked", _OWNER, WorkspaceError):
         claim = Claim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
-    except OSError as error:
-        message = f"{store} cannot be locked: {error.strerror}"
-        raise WorkspaceError(message, "check its owner and permissions") from error
     with contextlib.closing(claim):
         yield
