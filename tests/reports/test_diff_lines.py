@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,3 +51,17 @@ def test_no_lexer_adds_or_removes_a_line(suffix: str, lines: list[str]) -> None:
     patch = f"diff --git a/x.{suffix} b/x.{suffix}\n@@ -0,0 +1,{len(lines)} @@\n{body}"
     ((file,), left_out) = files_of(patch, 100)
     assert ([kind for kind, _ in file.coloured(colours=True)], left_out) == (["@"] + ["+"] * len(lines), 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("name é 漢.txt", "name é 漢.txt"),
+        ('"we\\nird \\t é 漢.txt"', "we\\x0aird \\x09 é 漢.txt"),
+        ('"\\303\\251\\".txt"', 'é".txt'),
+    ],
+)
+def test_the_path_of_a_file_is_that_of_its_change(written: str, path: str) -> None:
+    old, new = (written.replace('"', f'"{side}/', 1) if written[0] == '"' else f"{side}/{written}" for side in "ab")
+    patch = f"diff --git {old} {new}\nnew file mode 100644\nindex 0000000..e69de29\n"
+    assert [file.path for file in files_of(patch)[0]] == [path]

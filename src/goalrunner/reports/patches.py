@@ -101,8 +101,7 @@ def _path_of(pair: str) -> str:
     name = pair[: (len(pair) - 1) // 2]
     raw = name.encode(errors="surrogateescape")
     if name.startswith('"'):
-        escaped = name[1:-1].encode("latin-1", "backslashreplace")
-        raw = escaped.decode("unicode_escape").encode("latin-1", "replace")
+        raw = raw[1:-1].decode("unicode_escape").encode("latin-1")  # bytes without an escape stay as they are
     return shown(raw.removeprefix(b"a/"))
 
 
