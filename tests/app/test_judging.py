@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goalrunner import LLM, Goal, JudgeConfig, build_judge_prompt, judge_goal
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import GoalError, UsageError
 from tests.support.recordings import judge, quote, recording
 
 CHAT = [
@@ -56,3 +56,15 @@ def test_blocks_of_tools_are_evidence_and_an_unknown_block_is_named(tmp_path: Pa
 def test_no_judge_is_refused() -> None:
     with pytest.raises(UsageError, match="no judge is given"):
         judge_goal(None, "x", CHAT)
+
+
+def test_an_error_of_a_judge_has_no_error_of_the_runner_as_its_context() -> None:
+    def broken(_: Any) -> str:
+        raise KeyError("mine")
+
+    with pytest.raises(GoalError) as raised:
+        judge_goal(broken, "x", CHAT)
+    chain: BaseException | None = raised.value
+    while chain is not None:
+        assert "event loop" not in str(chain)
+        chain = chain.__cause__ or chain.__context__

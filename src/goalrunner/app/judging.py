@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -26,9 +27,10 @@ T = TypeVar("T")
 
 def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     """Run a coroutine to its end. Raise UsageError in a running event loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    loop = None
+    with suppress(RuntimeError):
+        loop = asyncio.get_running_loop()
+    if loop is None:  # outside of the block, whose error would be in each traceback of the work
         return asyncio.run(work)
     work.close()
     raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
