@@ -97,11 +97,15 @@ def _red(command: str, feedback: str, exit_code: int, **more: object) -> Validat
 @pytest.mark.parametrize(
     ("line", "feedback", "why"),
     [
-        ("python3 -m nox", "/usr/bin/python3: No module named nox", "No module named nox; install it, "),
+        (
+            "python3 -m nox",
+            "/usr/bin/python3: No module named nox",
+            "No module named nox; /usr/bin/python3 -m pip install nox, in ",
+        ),
         (
             "cd x && python -m pytest -q",
             "/v/bin/python: No module named pytest",
-            "No module named pytest; install it, ",
+            "No module named pytest; /v/bin/python -m pip install pytest, in ",
         ),
         # The work is to bring these.
         ("python3 -m mytool --help", "/usr/bin/python3: No module named mytool", ""),

@@ -25,7 +25,7 @@ from goalrunner.validators.check_files import check_files, named_paths, text_of
 from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE, calls
 from goalrunner.validators.spec_validator import variables_named
 
-_NO_MODULE = re.compile(r"^\S*(?:python|pypy)[0-9.]*: No module named ([\w.]+)$", re.MULTILINE)
+_NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
 _UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
 _OF_PLUGINS = re.compile(r"(?:-n|--(?:no-)?cov|--benchmark|--dist|--numprocesses|--reruns|--timeout)")
 """Beginnings of options of pytest that a plugin brings, rather than a conftest.py."""
@@ -55,10 +55,10 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
     if result.passed:
         return ""
     missing = _NO_MODULE.search(result.feedback) if result.exit_code == 1 else None
-    if missing and missing[1] in TOOLS and missing[1] in _modules(result.command, place):
-        package = missing[1].replace("_", "-")
-        hint = "install it, with [workspace] setup if checks run in a fresh checkout"
-        return f"No module named {missing[1]}; {hint}: pip install {package}"
+    if missing and missing[2] in TOOLS and missing[2] in _modules(result.command, place):
+        package = missing[2].replace("_", "-")
+        hint = f"{missing[1]} -m pip install {package}, in [workspace] setup if checks run in a fresh checkout"
+        return f"No module named {missing[2]}; {hint}"
     if result.reason == "not_found":
         if result.summary == f"{SHELL}: not found":
             return result.summary
