@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,11 @@ def write(root: Path, *paths: str, text: str = "x") -> None:
         place = root / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
+
+
+def remember(content: IgnoredContent, names: Iterable[str]) -> None:
+    content.begin(names)
+    content.keep()
 
 
 def kinds(root: Path, *names: str, dependencies: tuple[str, ...] = ()) -> dict[str, str]:
@@ -339,7 +344,7 @@ def age(path: Path) -> None:
 
 def test_nothing_differs_after_the_start(make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     changes = content.compare(content.look(NAMES))
     assert changes == Changes(build=("build",), state=changes.state)
 
@@ -347,7 +352,7 @@ def test_nothing_differs_after_the_start(make: Make) -> None:
 def test_changed_and_deleted_files_have_their_original(work: Path, make: Make) -> None:
     content = make()
     (work / "data/rows.csv").chmod(0o640)
-    content.remember(NAMES)
+    remember(content, NAMES)
     (work / ".env").write_text("KEY=2")
     (work / "data/rows.csv").unlink()
     changes = content.compare(content.look(NAMES))
@@ -359,11 +364,11 @@ def test_changed_and_deleted_files_have_their_original(work: Path, make: Make) -
 
 
 def test_a_resumed_run_compares_with_the_start(work: Path, make: Make) -> None:
-    make().remember(NAMES)
+    remember(make(), NAMES)
     (work / ".env").write_text("KEY=2")
     write(work, "data/new.csv")
     second = make()
-    second.remember(NAMES)
+    remember(second, NAMES)
     changes = second.compare(second.look(NAMES))
     assert (changes.changed, changes.appeared) == ((".env",), ("data/new.csv",))
     original = second.original(".env")
@@ -373,7 +378,7 @@ def test_a_resumed_run_compares_with_the_start(work: Path, make: Make) -> None:
 
 def test_touching_a_file_is_no_change(work: Path, make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     age(work / ".env")
     assert content.compare(content.look(NAMES)).changed == ()
     (work / ".env").write_text("KEY=2")  # the same size
@@ -385,14 +390,14 @@ def test_touching_a_file_is_no_change(work: Path, make: Make) -> None:
 
 def test_permissions_are_content(work: Path, make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     (work / ".env").chmod(0o755)
     assert content.compare(content.look(NAMES)).changed == (".env",)
 
 
 def test_without_contents_a_changed_file_is_lost(work: Path, make: Make, tmp_path: Path) -> None:
     content = make(contents=False)
-    content.remember(NAMES)
+    remember(content, NAMES)
     (work / ".env").write_text("KEY=2")
     changes = content.compare(content.look(NAMES))
     assert (changes.changed, changes.lost) == ((), (".env",))
@@ -403,7 +408,7 @@ def test_without_contents_a_changed_file_is_lost(work: Path, make: Make, tmp_pat
 def test_links_are_compared_by_target(work: Path, make: Make) -> None:
     (work / "data/link").symlink_to("rows.csv")
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     (work / "data/link").unlink()
     (work / "data/link").symlink_to("rows.csv")
     assert content.compare(content.look(NAMES)).changed == ()
@@ -417,7 +422,7 @@ def test_links_are_compared_by_target(work: Path, make: Make) -> None:
 
 def test_a_file_that_became_a_folder_or_pipe_is_changed(work: Path, make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     (work / ".env").unlink()
     os.mkfifo(work / ".env")
     (work / "data/rows.csv").unlink()
@@ -434,7 +439,7 @@ def test_large_files_are_not_kept(work: Path, make: Make, monkeypatch: pytest.Mo
         write(work, f"big/{name}", text=name * size)
     names = (*NAMES, "big/")
     content = make()
-    content.remember(names)  # .env and rows.csv take eight bytes, so one of ten fits
+    remember(content, names)  # .env and rows.csv take eight bytes, so one of ten fits
     for path in ("big/a", "big/b", "big/c", ".env"):
         (work / path).write_text("changed")
     changes = content.compare(content.look(names))
@@ -444,7 +449,7 @@ def test_large_files_are_not_kept(work: Path, make: Make, monkeypatch: pytest.Mo
 def test_a_file_just_over_the_limit_is_not_kept(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ignored_content, "KEPT_FILE", 4)
     content = make()
-    content.remember(NAMES)  # .env has five bytes, rows.csv three
+    remember(content, NAMES)  # .env has five bytes, rows.csv three
     (work / ".env").unlink()
     (work / "data/rows.csv").unlink()
     changes = content.compare(content.look(NAMES))
@@ -461,7 +466,7 @@ def test_unreadable_files_are_watched_by_their_stats(work: Path, make: Make, mon
 
     monkeypatch.setattr(os, "open", closed)
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     assert content.compare(content.look(NAMES)).lost == ()
     age(work / ".env")
     assert content.compare(content.look(NAMES)).lost == (".env",)
@@ -471,7 +476,7 @@ def test_new_folders_are_named_once(work: Path, make: Make) -> None:
     (work / "logs").mkdir()
     names = (*NAMES, "logs/")
     content = make()
-    content.remember(names)
+    remember(content, names)
     write(work, "logs/today", "data/new/deep/a", "data/new/b", "cache2/x/y", "data/.env")
     changes = content.compare(content.look((*names, "cache2/")))
     assert changes.appeared == ("cache2", "data/.env", "data/new", "logs/today")
@@ -479,7 +484,7 @@ def test_new_folders_are_named_once(work: Path, make: Make) -> None:
 
 def test_a_new_folder_with_dependencies_in_it_is_not_named_whole(work: Path, make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     write(work, "play/.venv/pyvenv.cfg", "play/build/b", "play/x/y", "play/z")
     changes = content.compare(content.look((*NAMES, "play/")))
     assert changes.appeared == ("play/x", "play/z")
@@ -489,20 +494,20 @@ def test_a_new_folder_with_dependencies_in_it_is_not_named_whole(work: Path, mak
 
 def test_new_files_in_tracked_folders_are_named_one_by_one(work: Path, make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     write(work, "src/a.db", "src/b.db")
     assert content.compare(content.look((*NAMES, "src/a.db", "src/b.db"))).appeared == ("src/a.db", "src/b.db")
 
 
 def test_names_that_vanished_meanwhile_did_not_appear(make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     assert content.compare(content.look((*NAMES, "src/gone.db"))).appeared == ()
 
 
 def test_a_marker_planted_later_does_not_hide_changes(work: Path, make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     write(work, "data/CACHEDIR.TAG", text=TAG)
     (work / "data/rows.csv").write_text("9,9,9")
     assert content.compare(content.look(NAMES)).changed == ("data/rows.csv",)
@@ -511,7 +516,7 @@ def test_a_marker_planted_later_does_not_hide_changes(work: Path, make: Make) ->
 def test_dependencies_stay_dependencies_without_their_marker(work: Path, make: Make) -> None:
     write(work, ".venv/bin/python")
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     (work / ".venv/pyvenv.cfg").unlink()
     changes = content.compare(content.look(NAMES))
     assert (changes.appeared, changes.dependency_folders) == ((), (".venv",))
@@ -519,26 +524,26 @@ def test_dependencies_stay_dependencies_without_their_marker(work: Path, make: M
 
 def test_removed_dependencies_are_labelled(work: Path, make: Make) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     (work / ".venv").rename(work.parent / "moved")
     assert content.compare(content.look((".env", "data/", "build/"))).dependencies == (".venv removed",)
 
 
 def test_a_run_without_dependencies_at_the_start(work: Path, make: Make) -> None:
     content = make()
-    content.remember((".env",))
+    remember(content, (".env",))
     changes = content.compare(content.look((".env", ".venv/")))
     assert (changes.dependency_folders, changes.dependencies) == ((".venv",), ("+.venv",))
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty"])
 def test_a_damaged_record_is_an_error(make: Make, tmp_path: Path, damage: str) -> None:
-    make().remember(NAMES)
+    remember(make(), NAMES)
     record = tmp_path / "keep/ignored.json"
     data = record.read_bytes()
     record.write_bytes({"cut": data[:-5], "empty": b""}[damage])
     with pytest.raises(WorkspaceError, match="damaged"):
-        make().remember(NAMES)
+        remember(make(), NAMES)
 
 
 def test_a_record_that_cannot_be_written_is_an_error_when_it_is_needed(make: Make, tmp_path: Path) -> None:
@@ -553,12 +558,12 @@ def test_a_record_of_another_version_is_an_error(make: Make, tmp_path: Path) -> 
     data = b'{"files": {}}'
     write(tmp_path, "keep/ignored.json", text=f"{hashlib.sha256(data).hexdigest()}\n{data.decode()}")
     with pytest.raises(WorkspaceError, match="another version"):
-        make().remember(NAMES)
+        remember(make(), NAMES)
 
 
 def test_damaged_content_is_an_error(make: Make, tmp_path: Path) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     (tmp_path / "keep/ignored.contents").write_bytes(b"KEY=9")
     with pytest.raises(WorkspaceError, match=r"rows\.csv is damaged|\.env is damaged"):
         [content.original(path) for path in (".env", "data/rows.csv")]
@@ -570,7 +575,7 @@ def test_comparing_before_the_start_is_an_error(make: Make) -> None:
 
 
 def test_kept_files_are_private(make: Make, tmp_path: Path) -> None:
-    make().remember(NAMES)
+    remember(make(), NAMES)
     assert stat.S_IMODE((tmp_path / "keep").stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "keep").iterdir()} == {0o600}
 
@@ -578,7 +583,7 @@ def test_kept_files_are_private(make: Make, tmp_path: Path) -> None:
 def test_names_that_are_not_utf8_survive_a_resume(work: Path, make: Make) -> None:
     name = os.fsdecode(b"caf\xe9.db")
     write(work, name, text="old")
-    make().remember([name])
+    remember(make(), [name])
     write(work, name, text="new")
     second = make()
     assert second.compare(second.look([name])).changed == (name,)
@@ -601,7 +606,7 @@ def test_names_that_are_not_utf8_survive_a_resume(work: Path, make: Make) -> Non
 )
 def test_fingerprint(work: Path, make: Make, path: str, same: bool) -> None:
     content = make()
-    content.remember(NAMES)
+    remember(content, NAMES)
     before = content.compare(content.look(NAMES)).state
     assert content.compare(content.look(reversed(NAMES))).state == before
     write(work, path, text="something else")

@@ -81,11 +81,6 @@ class IgnoredContent:
         """The look that the state of the start was taken from; None in a run that is resumed."""
         self._written: Future[None] | None = None
 
-    def remember(self, names: Iterable[str]) -> None:
-        """Keep the state of the start, unless that was done before. Raise WorkspaceError if it cannot be kept or read."""
-        self.begin(names)
-        self.keep()
-
     def begin(self, names: Iterable[str]) -> None:
         """Look at the start, and begin to write the record in a thread; nothing may change the workspace before `keep`.
 
