@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 from pydantic import Field, ValidationError
 
-from goalrunner.app.previous_run import frozen_table
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError, record_errors
 from goalrunner.core.events import MemoryKind, MemoryPromoted
@@ -175,6 +174,8 @@ def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clo
 
     Raise RecordError if a process drives the run, its records are damaged, or nothing can be written.
     """
+    from goalrunner.app.previous_run import frozen_table  # not at the top: listing facts needs no goal
+
     table = frozen_table(folder)
     owner, allowed = str(table.get("owner", "")), table.get("memory", {}).get("promote", ())
     reference, source = _source(folder, request.item)
