@@ -351,6 +351,19 @@ def test_what_waits_is_decided_first() -> None:
             ],
         ),
         (
+            {"status": "failed", "stop_reason": "baseline_green", "goal_file": "/g.toml", "iterations": 1},
+            ["validators or baseline in /g.toml", "goal run /g.toml"],
+        ),
+        (
+            {
+                "status": "failed",
+                "stop_reason": "validator_missing",
+                "goal_file": "/g.toml",
+                "message": "the critic cannot run here: x: not found",
+            },
+            ["[critic] in /g.toml", "goal run /g.toml"],
+        ),
+        (
             {"status": "failed", "stop_reason": "validator_missing", "goal_file": "/g.toml"},
             ["--validator, or validators in /g.toml", "goal run /g.toml"],
         ),

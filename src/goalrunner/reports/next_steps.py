@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
 
-_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green", "model_not_found")
+_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "model_not_found")
 """Failures before round 1 that are mostly errors in the goal file, which a run that is resumed does not read again."""
 _WRONG_KEYS = {
     "validator_missing": "--validator, or validators",
@@ -100,7 +100,8 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         return
     has_file = bool(summary.text("goal_file"))
     early = has_file and summary.status == "failed" and not summary.integer("iterations")
-    is_wrong = has_file and (reason == "impossible" or (early and reason in _BEFORE_ROUND_1))
+    # The baseline of a run that it ends counts as a round.
+    is_wrong = has_file and (reason in ("impossible", "baseline_green") or (early and reason in _BEFORE_ROUND_1))
     if reason != "cancelled" and not is_wrong and not summary.texts("handed"):
         yield from _going_on(summary)
     # Of a run the goal is fixed, so a wider `editable` needs a new one.
@@ -109,7 +110,7 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         start = f", then: goal run {file}" if has_file else ""
         yield "or allow", f"editable = [..., {listed(paths[:_NAMED])}]{more} in [workspace]{start}"
-    keys = _WRONG_KEYS.get(reason, "")
+    keys = "[critic]" if summary.text("message").startswith("the critic ") else _WRONG_KEYS.get(reason, "")
     if is_wrong and (reason != "environment_failed" or keys in summary.text("message")):
         yield "correct", f"{keys} in {file}"
     if early or is_wrong:
