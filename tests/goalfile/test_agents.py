@@ -151,12 +151,13 @@ def test_a_variable_that_names_a_model_is_for_the_built_in_agent_alone(variable:
 
 def test_what_the_file_says_of_its_own_agent_is_for_no_other(tmp_path: Path) -> None:
     file = tmp_path / "goal.toml"
-    file.write_text(HEAD + "model = 'a/b'\nagent.max_steps = 3\n")
+    file.write_text(HEAD + "model = 'a/b'\nagent.max_steps = 3\nagent.command = 'x'\n")
     with pytest.raises(GoalFileError) as caught:
         load_goal(file, {"agent.use": "claude"}, {})
     assert str(caught.value) == (
         f'{file}:3:1  model is for the agent "builtin", not for --agent "claude"; remove it\n'
-        f'{file}:4:7  agent.max_steps is only for the built-in agent, and "claude" does not support it; remove it'
+        f'{file}:4:7  agent.max_steps is only for the built-in agent, and "claude" does not support it; remove it\n'
+        f'{file}:5:7  agent.command is for the agent "builtin", not for --agent "claude"; remove it'
     )
 
 

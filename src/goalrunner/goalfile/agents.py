@@ -102,7 +102,7 @@ def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str
     preset = known.preset(name)
     for keys, why in _unfit(goal, preset):
         for key in keys:
-            if key in spots:
+            if key in spots and not problems.excuses(spots[key].path):
                 spots[key].wrong_key(f"{spots[key].label} {why}")
     if name == BUILTIN:
         return goal
