@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Literal
+from typing import Any, Literal
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending, WorkspaceError
 from goalrunner.core.goal_tables import ApprovalKind
 from goalrunner.core.limits import denied, expires_at, is_late
-from goalrunner.core.observation import OWNER, ArtifactRef, Observation
+from goalrunner.core.observation import OWNER, Observation
 from goalrunner.core.run_state import Approval
 from goalrunner.engine.journal import Deadline, Journal, Parts
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
@@ -91,16 +91,8 @@ class Approvals:
             record_answer(self._journal, question, reply)
         return True
 
-    def _request(
-        self,
-        kind: ApprovalKind,
-        action: str,
-        rule: str,
-        *,
-        tool_call_id: str = "",
-        snapshot: str = "",
-        preview: ArtifactRef | None = None,
-    ) -> Approval:
+    def _request(self, kind: ApprovalKind, action: str, rule: str, **about: Any) -> Approval:
+        """Record a request; `about` are other fields of the event."""
         state = self._journal.state
         cited = [row.observation for row in self._journal.evidence()]  # by the verdict
         if kind != "complete":
@@ -111,9 +103,7 @@ class Approvals:
                 kind=kind,
                 action=action,
                 rule=rule,
-                tool_call_id=tool_call_id,
-                snapshot=snapshot,
-                preview=preview,
+                **about,
                 evidence_refs=tuple(dict.fromkeys(filter(None, cited))),
                 expires_at=expires_at(state.plan.approvals, self._parts.clock.now()),
             )
