@@ -121,10 +121,7 @@ class Checks:
         self._journal.append(
             events.VerdictRecorded(
                 round=number,
-                verdict=audit.verdict,
-                citations_checked=audit.citations_checked,
-                refusals=audit.refusals,
-                stale_only=audit.stale_only,
+                **vars(audit),
                 stale={name: why for name, why in request.stale.items() if name in audit.verdict.cited},
             )
         )
@@ -152,9 +149,7 @@ class Checks:
         self._journal.append(
             events.CritiqueFinished(
                 round=number,
-                score=said.score,
-                feedback=said.feedback,
-                problem=said.problem,
+                **said.model_dump(),
                 duration=time.monotonic() - began,
                 usage=used if used != Usage() else None,
             )
