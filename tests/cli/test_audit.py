@@ -207,7 +207,7 @@ def test_junit_has_a_case_for_each(folder: Path) -> None:
 def test_the_page_has_no_script_and_texts_are_no_markup(folder: Path) -> None:
     hostile = "<script>alert(1)</script>"
     (folder / "logs" / "lazy.json").write_text(chat(hostile))
-    recording(folder / "judge.jsonl", *[judge((f"{hostile}\u202e", [quote("o1", hostile)]))] * 2)
+    recording(folder / "judge.jsonl", *[judge((f"{hostile}\u202e", [quote("o1", hostile)]))] * 6)
     assert main(["audit", "logs", *BY, "--jobs", "1", "--html", "audits.html"]) == 1
     page = (folder / "audits.html").read_text()
     style = re.search(r"<style>(.*)</style>", page, re.DOTALL)
