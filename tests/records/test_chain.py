@@ -51,7 +51,8 @@ def test_a_changed_word_is_found_by_the_next_line(path: Path) -> None:
 
     assert (found.value.path, found.value.offset) == (path, 364)
     assert str(found.value) == (
-        f"{path}: the record at byte 364 does not follow the one at byte 182: one of them differs from what was recorded"
+        f"{path}: the record at byte 364 does not follow the one at byte 182: one of them differs from what was recorded\n"
+        "start a new run: goal run GOAL_FILE"
     )
 
 

@@ -59,7 +59,7 @@ BEGINNING = link(b"")
 class LogDamage(RecordError):
     """A line of a log is not what was written; `offset` is the byte at which it begins."""
 
-    def __init__(self, path: Path, offset: int, what: str, hint: str = "") -> None:
+    def __init__(self, path: Path, offset: int, what: str, hint: str = "start a new run: goal run GOAL_FILE") -> None:
         self.path = path
         self.offset = offset
         super().__init__(f"{path}: {what}", hint)
