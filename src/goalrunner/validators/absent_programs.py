@@ -145,16 +145,13 @@ def _absent_program(program: Program, place: Place) -> Absent | None:
 def _looked_up(program: Program) -> Iterator[str]:
     """Yield the words of a simple command that are looked up on PATH."""
     first = program.command.words[:1]
-    foreign = next((name for name in program.through if not _is_transparent(name)), None)
+    others = (name for name in program.through if name not in _TRANSPARENT and not _PYTHON.fullmatch(name))
+    foreign = next(others, None)
     asks = first == ("command",) and program.command.words[1:2] in (("-v",), ("-V",))
     if foreign is None or (first and Path(first[0]).name == foreign):
         yield from first
     if foreign is None and not program.module and not asks and program.words[:1] != first:
         yield program.words[0]
-
-
-def _is_transparent(name: str) -> bool:
-    return name in _TRANSPARENT or _PYTHON.fullmatch(name) is not None
 
 
 def similar_program(name: str, place: Place) -> str:
