@@ -20,7 +20,7 @@ VERDICT = json.dumps(
             {
                 "criterion": "there are notes",
                 "satisfied": True,
-                "evidence": [{"observation": "o1", "quote": "the first note"}],
+                "evidence": [{"observation": "o2", "quote": "the first note"}],
                 "missing": "",
             },
             {"criterion": "the notes are long", "satisfied": False, "evidence": [], "missing": "they are short"},
@@ -30,7 +30,7 @@ VERDICT = json.dumps(
         "missing": "they are short",
     }
 )
-"""Never complete, so that a run goes on; one citation is there to be checked."""
+"""Never complete, so that a run goes on; one citation, of the first command, is there to be checked."""
 
 CAPPED = 1
 """Exit code of such a run."""

@@ -64,14 +64,15 @@ def _seconds_a_round(home: Path) -> float:
     """From the last verdict of the rounds that are skipped to the last one of the newest run, by the log's own clock."""
     newest = max(home.glob("runs/*/events.jsonl"), key=lambda path: path.stat().st_mtime)
     records = [json.loads(line) for line in newest.read_text().splitlines()]
-    ends = [record["elapsed"] for record in records if record["event"]["type"] == "verdict_recorded"]
+    verdicts = [record for record in records if record["event"]["type"] == "verdict_recorded"]
+    ends = [record["elapsed"] for record in verdicts if record["event"]["round"]]  # round 0 is the audit of the baseline
     assert len(ends) == SKIPPED + MEASURED
     return float(ends[-1] - ends[SKIPPED - 1]) / MEASURED
 
 
 def _measured(requests: list[Seen]) -> list[dict[str, object]]:
     """The bodies of the requests of the rounds that are measured."""
-    return [seen.body for seen in requests[3 * SKIPPED :]]
+    return [seen.body for seen in requests[-3 * MEASURED :]]
 
 
 def _bare(base: str, folder: Path, *requests: str) -> float:
