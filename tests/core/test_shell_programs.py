@@ -65,6 +65,8 @@ THROUGH_OTHERS = (
     "(git push)",
     "! git push",
     "> log git push",
+    "git > log push",
+    "git 2>&1 push < in origin",
     "A=$(git push)",
     "[ $(git push) ]",
     'echo "${X:-$(git push)}"',
@@ -119,7 +121,6 @@ NOT_UNDERSTOOD = (
     "a # note\n\\git push",
     "! >x # note\ngit push",
     "git -c alias.p=push p",
-    "git > log push",
     "echo 'git push' | parallel",
 )
 

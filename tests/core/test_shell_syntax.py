@@ -46,6 +46,8 @@ def words(line: str) -> list[tuple[str, ...]]:
         ("f() { a; }; f", [("a",), ("f",)]),
         ("while read x; do a; done < f", [("read", "x"), ("a",)]),
         ("> log curl x 2>&1", [("curl", "x")]),
+        ("curl > log x", [("curl", "x")]),
+        ("a && make 2>&1 test -k | tee log", [("a",), ("make", "test", "-k"), ("tee", "log")]),
         ("gi\\\nt pu\\\nsh", [("git", "push")]),
         ("cat <<E | b && c\nx\nE\nd", [("cat",), ("b",), ("c",), ("d",)]),
         ("cat <<'E' 2>&1 | tail; ls\nx $(y)\nE", [("cat",), ("tail",), ("ls",)]),
@@ -70,7 +72,7 @@ def test_a_line_is_read_into_its_commands(line: str, expected: list[tuple[str, .
         "! { a; }",
         "a\0b",
         "a | | b",
-        "curl > log x",
+        "if a; then b; fi > log x",
     ],
 )
 def test_what_cannot_be_read_holds_no_commands(line: str) -> None:

@@ -44,6 +44,11 @@ def weaknesses(line: str) -> tuple[str, ...]:
         ),
         ("pytest; echo $?", "the exit code of `pytest; echo $?` is not pytest's", "set -e; pytest; echo $?"),
         ("pytest &", "`pytest &` does not wait for pytest", "pytest"),
+        (
+            "make 2>&1 test | cat",
+            "the exit code of `make 2>&1 test | cat` is cat's",
+            "bash -o pipefail -c 'make 2>&1 test | cat'",
+        ),
         ("./check.sh 2>&1 || :", "`./check.sh 2>&1 || :` passes even if check.sh fails", "./check.sh 2>&1"),
         ("sh -c 'pytest | cat'", "the exit code of `pytest | cat` is cat's", "bash -o pipefail -c 'pytest | cat'"),
     ],

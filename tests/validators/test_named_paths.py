@@ -43,6 +43,8 @@ def workspace(tmp_path: Path) -> Path:
         ("uv run python tools/check.py", ("tools/check.py",)),
         ("coverage run tools/check.py", ("tools/check.py",)),
         ("make -f build/Make.mk check", ("build/Make.mk",)),
+        ("./check.sh 2>&1 --all > log", ("check.sh",)),
+        ("make 2>&1 -f build/Make.mk", ("build/Make.mk",)),
         ("make --file=build/Make.mk", ("build/Make.mk",)),
         ("make -fbuild/Make.mk check", ("build/Make.mk",)),
         ("gmake -f build/Make.mk", ("build/Make.mk",)),

@@ -205,10 +205,15 @@ class _Reader:
         body = node.child_by_field_name("body")
         found = self._and_or(body, depth + 1) if body else [("", _Pipeline([([], "")]))]
         given = [redirection(self._source, redirect) for redirect in node.children_by_field_name("redirect")]
-        stdin = next((one for one in given if one is not None), None)
+        more = [word for words, _ in given for word in words]
+        stdin = next((text for _, text in given if text is not None), None)
         behind = text_of(self._source, node)[len(text_of(self._source, body)) if body else 0 :]
         commands, text = found[-1][1].parts[-1]
-        commands = [replace(one, stdin=stdin if one.stdin is None else one.stdin) for one in commands]
+        if more and len(commands) != 1:
+            raise UnreadableError("words stand behind a redirection of more than one command")
+        commands = [
+            replace(one, words=(*one.words, *more), stdin=stdin if one.stdin is None else one.stdin) for one in commands
+        ]
         found[-1][1].parts[-1] = commands, text + ("" if "<<" in behind else behind)
         return found
 

@@ -174,7 +174,9 @@ def simple_command(source: bytes, node: Node, text: str) -> Command:
         if child.type == "variable_assignment" and not words:
             assignments.append(text_of(source, child))
         elif child.type.endswith("_redirect"):
-            given = redirection(source, child)
+            behind, given = redirection(source, child)
+            if behind:
+                raise UnreadableError("words of a command stand behind a redirection in front of it")
             stdin = given if given is not None else stdin
         elif child.type != "comment":
             words.append(child)
@@ -184,22 +186,20 @@ def simple_command(source: bytes, node: Node, text: str) -> Command:
     return Command(tuple(found), tuple(assignments), text, stdin=stdin)
 
 
-def redirection(source: bytes, node: Node) -> str | None:
-    """Return the text that a redirection gives to its command, if that is known.
+def redirection(source: bytes, node: Node) -> tuple[list[Word], str | None]:
+    """Return the words behind the target of a redirection, and the text that it gives to its command, if that is known.
 
-    Raise UnreadableError if words of the command, or other commands, are behind the target: they are in its node.
+    The words are further ones of the command: `make 2>&1 test`. Raise UnreadableError if more is behind a here-document.
     """
     if node.type == "herestring_redirect":
-        return str(word_of(node.named_children[-1:], source))
+        return [], str(word_of(node.named_children[-1:], source))
     if node.type == "heredoc_redirect":
         if any(child.type not in ("heredoc_start", "heredoc_body", "heredoc_end") for child in node.named_children):
             raise UnreadableError("a here-document in it is followed by more")
         body = "".join(text_of(source, child) for child in node.children if child.type == "heredoc_body")
         tabs = any(child.type == "<<-" for child in node.children)
-        return re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
-    if len(words_of(source, node.children_by_field_name("destination"))) > 1:
-        raise UnreadableError("words of a command stand behind a redirection")
-    return None
+        return [], re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
+    return words_of(source, node.children_by_field_name("destination"))[1:], None
 
 
 def words_of(source: bytes, nodes: Sequence[Node], first: int = -1) -> list[Word]:
