@@ -92,6 +92,25 @@ for _ in range(2):
     assert _run(code, tmp_path) == "broken\nbroken\n"
 
 
+def test_an_import_that_failed_late_succeeds_when_it_is_tried_again(tmp_path: Path) -> None:
+    code = """
+import sys
+class FullDisk:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("litellm.") and hasattr(sys.modules["litellm"], "utils"):
+            sys.meta_path.remove(self)
+            raise OSError("no space left")
+sys.meta_path.insert(0, FullDisk())
+from goalrunner.llm import library
+try:
+    library.litellm()
+except OSError as error:
+    print(error)
+print(library.context_window(library.litellm(), "openai/gpt-4o") is not None)
+"""
+    assert _run(code, tmp_path) == "no space left\nTrue\n"
+
+
 LOGGING = """
 import logging, sys, threading, time
 logging.basicConfig(stream=sys.stdout, format="%(message)s")

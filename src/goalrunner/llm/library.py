@@ -8,6 +8,7 @@ import importlib
 import json
 import logging
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -106,9 +107,15 @@ def silence_warnings() -> None:
 
 def _import() -> Any:
     os.environ.update(ENVIRONMENT)
-    with _quick_import():
-        library: Any = importlib.import_module("litellm")
-        importlib.import_module("httpcore")
+    try:
+        with _quick_import():
+            library: Any = importlib.import_module("litellm")
+            importlib.import_module("httpcore")
+    except BaseException:
+        # Python keeps the parts that were imported, with which no later import of the whole would succeed.
+        for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
+            del sys.modules[name]
+        raise
     library.suppress_debug_info = True
     library.set_verbose = False
     library.telemetry = False
