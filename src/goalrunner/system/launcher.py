@@ -137,10 +137,10 @@ def program_outside(name: str, environ: Mapping[str, str], folders: Iterable[Pat
     roots = [Path(os.path.realpath(folder)) for folder in folders]
     for entry in environ.get("PATH", os.defpath).split(os.pathsep):
         path = Path(entry, name)
-        places = (path.resolve(), path.parent.resolve())
-        inside = any(place.is_relative_to(root) for place in places for root in roots)
-        if path.is_absolute() and os.path.isfile(path) and os.access(path, os.X_OK) and not inside:  # noqa: PTH113 - never raises
-            return path
+        if path.is_absolute() and os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - never raises
+            places = (path.resolve(), path.parent.resolve())
+            if not any(place.is_relative_to(root) for place in places for root in roots):
+                return path
     return None
 
 
