@@ -58,7 +58,7 @@ def write_goal(folder: Path, rounds: int, *, agent: str, judge: str, api_base: s
 
 
 def write_replies(path: Path, rounds: int, shell: str = SHELL) -> None:
-    """The words of such a run as a recording; `shell` is what its agent runs."""
+    """The replies of such a run as a recording; `shell` is what its agent runs. The first verdict is that of the baseline."""
     usage = {"input_tokens": 10, "output_tokens": 5}
     command = {"name": "shell", "arguments": {"command": shell}}
     of_a_round = [
@@ -66,4 +66,5 @@ def write_replies(path: Path, rounds: int, shell: str = SHELL) -> None:
         {"account": "agent", "text": TEXT, "usage": usage},
         {"account": "judge", "text": VERDICT, "usage": usage},
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in of_a_round * rounds))
+    replies = [of_a_round[-1], *of_a_round * rounds]
+    path.write_text("".join(json.dumps(line) + "\n" for line in replies))

@@ -65,9 +65,7 @@ def _seconds_a_round(home: Path) -> float:
     newest = max(home.glob("runs/*/events.jsonl"), key=lambda path: path.stat().st_mtime)
     records = [json.loads(line) for line in newest.read_text().splitlines()]
     verdicts = [record for record in records if record["event"]["type"] == "verdict_recorded"]
-    ends = [
-        record["elapsed"] for record in verdicts if record["event"]["round"]
-    ]  # round 0 is the audit of the baseline
+    ends = [record["elapsed"] for record in verdicts if record["event"]["round"]]  # that of the baseline has round 0
     assert len(ends) == SKIPPED + MEASURED
     return float(ends[-1] - ends[SKIPPED - 1]) / MEASURED
 

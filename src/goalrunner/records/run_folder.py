@@ -182,7 +182,8 @@ def _names(home: Path) -> list[str]:
     runs = home / "runs"
     try:
         with os.scandir(runs) as entries:
-            return [one.name for one in entries if not one.name.startswith(".") and os.path.isdir(one)]  # noqa: PTH112
+            folders = (one for one in entries if (os.path.isdir(one) if one.is_symlink() else one.is_dir()))  # noqa: PTH112
+            return [one.name for one in folders if not one.name.startswith(".")]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -204,7 +205,7 @@ def _summary(path: str, name: str) -> dict[str, Any]:
     """Return `read_summary` of a path as text: with thousands of runs, a Path costs as much as reading the file."""
     message = "summary.json is damaged"
     try:
-        with open(f"{path}/summary.json", "rb") as file:  # noqa: PTH123 - as text, as above
+        with open(f"{path}/summary.json", "rb", buffering=0) as file:  # noqa: PTH123 - as text, as above
             summary = json.loads(file.read())
         if isinstance(summary, dict) and isinstance(summary.get("started_at"), str):
             summary["run_id"] = name

@@ -166,7 +166,7 @@ def _run_cells(summary: Summary, now: datetime, labelled: bool) -> tuple[str, ..
     score, limit = summary.number("score"), summary.number("max_iterations")
     rounds, names, tokens = summary.integer("iterations"), _label_names(summary), summary.tokens
     known = UNKNOWN if tokens is None else f"{'>= ' if summary.uncounted else ''}{tokens:,}"
-    cost = UNKNOWN if summary.cost == figures.UNKNOWN_COST else summary.cost.replace("at least ", ">= ")
+    cost = summary.cost.replace(figures.UNKNOWN_COST, UNKNOWN).replace("at least ", ">= ")
     return (
         one_line(summary.text("run_id")),
         one_line(summary.status),

@@ -49,6 +49,8 @@ class Index:
         self._written = ""
         self.folders: set[bytes] = {b""}
         """Every folder that contains, or contained, a watched path."""
+        self.size = 0
+        """The number of files in the index at the first snapshot."""
 
     async def settle(self, tracked_by_user: Collection[bytes] | None) -> None:
         """Prepare the index for the first snapshot: remove what this start ignores, unless the user's repository tracks it.
@@ -67,6 +69,7 @@ class Index:
         self._written = ""
         self._write_racy(self._racy - (ignored - self._tracked))
         self._know(held)
+        self.size = len(held)
 
     async def update(self) -> tuple[str, dict[bytes, Entry]]:
         """Read what changed; return the tree and the entries that are not in it. Raise WorkspaceError."""

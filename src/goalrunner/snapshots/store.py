@@ -19,7 +19,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
-from goalrunner.snapshots.files import LARGE, Look, Sorter, manifest, quick_look, unchanged
+from goalrunner.snapshots.files import LARGE, LIMIT, Look, Sorter, manifest, quick_look, unchanged
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import Claim, Entry, raw, shown
@@ -184,6 +184,8 @@ class SnapshotStore(SnapshotReader):
 
     async def _look(self, index: Index) -> Look | None:
         """Look at the workspace, after asking git what is ignored if names are new; None in a large workspace."""
+        if index.size > LIMIT:
+            return None
         known = self._ignored
         if known is not None:
             look = await asyncio.to_thread(quick_look, self._root, known[1])
