@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -196,7 +195,7 @@ class WriterLock:
             raise LogInUse(path.parent, owner) from error
         with contextlib.suppress(OSError):  # the name is for people; the lock holds without it
             os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+            os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": os.uname().nodename}).encode(), 0)
 
     def close(self) -> None:
         """Release the lock; closing twice does nothing."""
