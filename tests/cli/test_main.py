@@ -52,22 +52,22 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
         Inspect:
           list       List the runs, newest first.
           status     Print the state of a run, or judge a saved transcript.
-          audit      Judge many saved transcripts: of a folder, or of a pattern.
+          audit      Judge many saved transcripts: files, folders or patterns.
           show       Show what happened in a run, round by round.
           watch      Follow a running run from another terminal.
           diff       Print what a run or a round changed, as a unified patch.
           report     Write a run as one HTML file that needs no network.
           export     Write a verified change as a patch, a branch, or Markdown.
           verify     Check offline that the records of a run are intact.
-          measure    Measure how well the records of runs were kept.
+          measure    Measure how complete and correct the records of runs are.
           calibrate  Measure how often judges are wrong, on labelled transcripts.
           canary     Test whether a judge accepts work without proof.
 
         Decide:
-          approve    Approve what waits for a person in a run that has ended.
-          deny       Deny what waits for a person in a run that has ended.
+          approve    Approve an action or a result that waits for a person.
+          deny       Deny an action or a result that waits for a person.
           answer     Answer an open question of a run.
-          cancel     End a run for good, from any terminal.
+          cancel     End a run permanently, from any terminal.
           restore    Restore the workspace to the end of a round.
 
         Manage:

@@ -31,10 +31,11 @@ _SHOWN = 5
 def approve(
     run: WaitingRun = None, approval: ApprovalId = None, yes: options.Yes = False, json: options.Json = False
 ) -> int:
-    """Approve what waits for a person in a run that has ended.
+    """Approve an action or a result that waits for a person.
 
-    `goal resume` then does it, once. Without RUN, the question is shown first, and you confirm. Without a sandbox the
-    outcome has the label "unguarded approval", because a command of the agent could have given the approval, too.
+    `goal resume` then performs the action once, or accepts the result. Without RUN, the question is shown first, and you
+    confirm. Without a sandbox, the outcome has the label "unguarded approval", because a command of the agent could also
+    have given the approval.
     """
     return _decide(run, approval, "approve", "", yes=yes, json=json)
 
@@ -42,14 +43,14 @@ def approve(
 def deny(
     run: WaitingRun = None,
     approval: ApprovalId = None,
-    reason: Annotated[str, option("TEXT", "The reason; the agent reads it if the run goes on.")] = "",
+    reason: Annotated[str, option("TEXT", "The reason; the agent reads it if the run continues.")] = "",
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> int:
-    """Deny what waits for a person in a run that has ended.
+    """Deny an action or a result that waits for a person.
 
-    It is never done. Without RUN, the question is shown first, and you confirm. `goal resume` then ends the run as blocked
-    (denied); with on_deny = "continue" in the goal file, the agent is informed and goes on.
+    A denied action is never performed. Without RUN, the question is shown first, and you confirm. `goal resume` then ends
+    the run as blocked (denied); with on_deny = "continue" in the goal file, the agent gets the reason and continues.
     """
     return _decide(run, approval, "deny", reason, yes=yes, json=json)
 
@@ -134,7 +135,7 @@ def answer(
 ) -> int:
     """Answer an open question of a run.
 
-    A text alone answers the only run that waits. `goal resume` gives the answer to the agent, and the judge may cite it.
+    Without RUN, the answer is for the only run that waits. `goal resume` gives it to the agent, and the judge may cite it.
     """
     # A single argument is a run if it is the id of one, or at least its first four characters.
     alone = text is None and run is not None
@@ -163,9 +164,9 @@ def cancel(
     reason: Annotated[str, option("TEXT", "The reason; it is kept in the run's log.")] = "",
     json: options.Json = False,
 ) -> int:
-    """End a run for good, from any terminal.
+    """End a run permanently, from any terminal.
 
-    It cannot be resumed.
+    The run cannot be resumed.
     """
     folder = runs.find(run)
     state = decisions.cancel_run(folder, reason)

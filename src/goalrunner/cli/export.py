@@ -30,9 +30,9 @@ def export(
 ) -> int:
     """Write a verified change as a patch, a branch, or Markdown.
 
-    It is what the run verified, whatever the workspace contains now, without caches and the goal's outputs. A run that is not
-    complete is refused with its own exit code: 1, 3 or 4. The branch has one commit; work tree, index and the current branch
-    stay as they are.
+    The change is the one that the run verified, even if the workspace has changed since, without caches and the goal's
+    outputs. If the run is not complete, the command fails with the run's exit code: 1, 3 or 4. The branch has one commit;
+    work tree, index and the current branch stay as they are.
     """
     if patch + comment + (branch is not None) != 1:
         raise UsageError("one of --patch, --branch NAME and --comment is needed", "goal export --patch -o change.patch")

@@ -43,8 +43,9 @@ def check(
 ) -> int:
     """Check a goal file and run its validators once; spend nothing.
 
-    Names the check environment, protected and ignored files, what is red and why, and whether a run could start: agent, keys,
-    judge, sandbox. No model is called. The exit code is 0 if a run could start, 2 for an error in the goal file, else 4.
+    Prints the check environment, protected and ignored files, which validators fail and why, and whether a run could
+    start: agent, keys, judge, sandbox. No model is called. The exit code is 0 if a run could start, 2 for an error in the
+    goal file, else 4.
     """
     goal, path = goals.load(goal_file, {}, runnable=False)
     run_options = RunOptions(home=runs.home(), goal_file=path)
@@ -113,7 +114,7 @@ def schema(
 ) -> int:
     """Print the JSON Schema of goal files, outcomes, states or events.
 
-    An editor checks and completes a goal file whose first line is `#:schema PATH`, as `goal init` writes it.
+    Editors check and complete a goal file whose first line is `#:schema PATH`; `goal init` writes this line.
     """
     output.say(json_schema(name))
     return 0
@@ -133,7 +134,7 @@ def init(
     """Write goal.toml for the project in the current folder.
 
     Detects the test command (pytest, unittest, tox, nox, npm, cargo, go, make), the source and test folders, installed agents,
-    keys and the sandbox. Runs the validator once, shows the file, and asks before it writes at a terminal. No model is called.
+    keys and the sandbox. Runs the validator once and shows the file. At a terminal, it asks before it writes. No model is called.
     """
     ask = output.is_interactive() and not yes
     path = Path(goals.DEFAULT)

@@ -44,13 +44,13 @@ def audit(
     cost: options.Cost = None,
     junit: options.JUnit = None,
     html: options.Html = None,
-    json: Annotated[bool, options.flag("--json", "Print a JSON object a line for each transcript.")] = False,
+    json: Annotated[bool, options.flag("--json", "Print one line of JSON for each transcript.")] = False,
 ) -> int:
-    """Judge many saved transcripts: of a folder, or of a pattern.
+    """Judge many saved transcripts: files, folders or patterns.
 
-    A transcript that was judged before by the same goal and judge is not judged again, so an interrupted call can be
-    repeated. A budget is for one call. The exit code is 0 if all are complete, 1 if one is not or cannot be read, 4 if the
-    judge failed.
+    A transcript that was judged before by the same goal and judge is not judged again, so an interrupted command can be
+    repeated. A budget applies to one call of the command. The exit code is 0 if all are complete, 1 if one is not or
+    cannot be read, 4 if the judge failed.
     """
     from goalrunner.reports.judgements import audit_value, audits_junit, audits_page
     from goalrunner.reports.result_file import ResultFile
@@ -94,9 +94,9 @@ def calibrate(
 ) -> int:
     """Measure how often judges are wrong, on labelled transcripts.
 
-    A label says whether the work is really complete. Each verdict is appended to the results (default: a file in GOAL_HOME),
-    and the same command continues. A budget is for one call. The exit code is 1 if a sample does not count, audits are
-    left, or no threshold has the wanted rate.
+    A label says whether the work is really complete. Each verdict is appended to the results (default: a file in GOAL_HOME);
+    after an interruption, the same command continues. A budget applies to one call of the command. The exit code is 1 if a
+    sample does not count, audits remain, or no threshold has the wanted rate.
     """
     from goalrunner.app import calibration
     from goalrunner.app.judge_statistics import require_libraries, statistics_of
@@ -211,9 +211,9 @@ def measure(
     names: Annotated[Texts, argument("[RUN]...", "Ids of runs; default: all runs.", options.run_ids)] = None,
     json: options.Json = False,
 ) -> int:
-    """Measure how well the records of runs were kept.
+    """Measure how complete and correct the records of runs are.
 
-    A measure without samples is unknown. The exit code is 1 if a sample is bad.
+    The value of a measure without samples is unknown. The exit code is 1 if a sample is bad.
     """
     from goalrunner.app import measures
 

@@ -25,8 +25,8 @@ _HOOK_TIMEOUT = 3_600  # seconds that Claude Code waits for a check; its default
 def agents(goal: GoalFile = None, json: options.Json = False) -> int:
     """List the agents: what is installed, and what each can do.
 
-    Built-in ones, those of the folder ~/.config/goal/agents, and with --goal those of a goal file. The exit code is 2 if
-    a file of that folder is invalid.
+    Lists the built-in agents, those of the folder ~/.config/goal/agents, and with --goal those of a goal file. The exit code
+    is 2 if a file of that folder is invalid.
     """
     from goalrunner.agents.external_agents import BUILT_IN, registered_names, user_files
     from goalrunner.app.agents import CHAT_FACTS, Origin, survey
@@ -110,7 +110,7 @@ def hook(
 
     A stop is blocked until the goal is verified, within the limits of the goal.
 
-    `goal hook claude` is what the agent calls, with an event as JSON on stdin. `install` writes this into
+    The agent calls `goal hook claude`, with an event as JSON on stdin. `install` writes this command into
     .claude/settings.json of the folder, and `uninstall` removes it; both show the change first. The goal is goal.toml, or
     [tool.goal] of pyproject.toml, in the folder of the session.
     """

@@ -82,10 +82,10 @@ Agent = Annotated[Text, option("NAME", "The agent, such as claude; goal agents l
 Judge = Annotated[Text, option("NAME", "The judge's model.")]
 Format = Annotated[Text, option("NAME", "Its format; goal status --list-formats lists them.", "--format")]
 
-MaxIterations = Annotated[Text, option("N", "Limit of rounds; inf lifts it.")]
-Timeout = Annotated[Text, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf lifts it.')]
-Tokens = Annotated[Text, option("N", "Budget of tokens; inf lifts it.")]
-Cost = Annotated[Text, option("USD", "Budget in US dollars; inf lifts it.")]
+MaxIterations = Annotated[Text, option("N", "Limit of rounds; inf: no limit.")]
+Timeout = Annotated[Text, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf: no limit.')]
+Tokens = Annotated[Text, option("N", "Budget of tokens; inf: no limit.")]
+Cost = Annotated[Text, option("USD", "Budget in US dollars; inf: no limit.")]
 Unenforced = Annotated[Texts, option("BUDGET", "tokens or cost_usd: count only what is known; may be repeated.")]
 
 OutputFile = Annotated[File, option("PATH", "Write a copy of outcome.json there.", "--output")]
@@ -93,5 +93,5 @@ OutcomeJson = Annotated[bool, flag("--json", "Print the outcome on stdout, progr
 Quiet = Annotated[bool, flag("--quiet", "Print the last lines only.", "-q")]
 JUnit = Annotated[File, option("FILE", "Write the result as JUnit XML there.", "--junit")]
 SummaryFile = Annotated[File, option("FILE", "Write the result as Markdown there.", "--summary")]
-GitLab = Annotated[File, option("FILE", "Write what is red as GitLab code-quality JSON there.", "--gitlab")]
+GitLab = Annotated[File, option("FILE", "Write failures as GitLab code-quality JSON there.", "--gitlab")]
 Html = Annotated[File, option("FILE", "Write the result as an HTML page there.", "--html")]

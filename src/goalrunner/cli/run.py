@@ -132,7 +132,7 @@ def resume(
 ) -> int:
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
-    Conversation, counters, usage and evidence are those of the run; nothing that was done is done again. A limit that is
+    The conversation, counters, usage and evidence of the run are kept, and completed steps are not repeated. A limit that is
     used up must be raised. A run that is complete, or was ended by `goal cancel`, cannot be resumed.
     """
     from goalrunner.app.run_options import RunOptions

@@ -201,8 +201,8 @@ def watch(run: options.Run = None) -> int:
 def verify(run: options.Run = None, json: options.Json = False) -> int:
     """Check offline that the records of a run are intact.
 
-    Log, transcript, artifacts, outcome, and the citations of each verdict. The first fault is printed with its file and
-    byte, and the exit code is 4.
+    Checks the log, transcript, artifacts and outcome, and the citations of each verdict. The first error is printed with
+    its file and byte offset, and the exit code is 4.
     """
     from goalrunner.app import verification
     from goalrunner.reports.show import verification_text, verification_value

@@ -43,10 +43,10 @@ def status(
 ) -> int:
     """Print the state of a run, or judge a saved transcript.
 
-    A run: no model is called; the exit code is the run's, and 4 while it has not ended. --junit, --summary and --gitlab
-    write the files that goal run can write; --junit works for a transcript, too. A transcript with --objective or --goal:
-    its format is recognised by its content, and the judge is asked. What it shows is what the transcript claims; with
-    --base the validators run as well, and have to be green. The exit code is 0 for complete, 1 for not complete, 4 if the
+    For a run, no model is called; the exit code is the run's, and 4 while it has not ended. --junit, --summary and --gitlab
+    write the files that goal run can write; --junit also works for a transcript. For a transcript, give --objective or
+    --goal: its format is recognised by its content, and the judge is asked. The evidence is only what the transcript
+    claims; with --base, the validators run as well, and must pass. The exit code is 0 for complete, 1 for not complete, 4 if the
     judge failed.
     """
     if list_formats:
