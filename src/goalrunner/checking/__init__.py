@@ -1,1 +1,1 @@
-"""The check environment: the workspace as validators see it, and what counts of it."""
+"""The check environment: the workspace as validators see it, and the rules for protected and ignored files."""

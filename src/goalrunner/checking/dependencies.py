@@ -74,7 +74,7 @@ def inspect(workspace: Path, root: str) -> Installed | None:
 def state_of(path: str) -> str:
     """Return a hash of a link, of a file's content, or of names, sizes and times in a folder; caches are left out.
 
-    It is empty if nothing is there. Renaming the path changes nothing.
+    It is empty if the path does not exist, and stays the same if the path is renamed.
     """
     if os.path.islink(path):
         return _digest([os.readlink(path)])
@@ -135,7 +135,7 @@ def _sites(root: str) -> list[str]:
 
 
 def _tops(root: str) -> Callable[[str], str]:
-    """Return a function that cuts a path at what stands at the top of an environment, of `bin` or of site-packages."""
+    """Return a function that shortens a path to its entry at the top of an environment, of `bin` or of site-packages."""
     folders = "|".join([*map(re.escape, _sites(root)), "bin", "Scripts"])
     pattern = re.compile(rf"(?:(?:{folders})/)?[^/]+")
     return lambda path: found[0] if (found := pattern.match(path)) else path
@@ -225,7 +225,7 @@ def _recorded(root: str, installed: Installed) -> dict[str, dict[str, dict[str, 
 def _is_as_installed(
     top: str, recorded: Mapping[str, Mapping[str, str]], old: Installed, new: Installed, root: str
 ) -> bool:
-    """Return whether the files at a top have the hashes that RECORD had at the start: they were installed once more."""
+    """Return whether the files of a top entry have the hashes of RECORD at the start, and so were only installed again."""
     if not recorded or any(old.records.get(folder) != new.records[folder] for folder in recorded):
         return False
     place = f"{root}/{top}"
@@ -254,7 +254,7 @@ def _files(root: str, skip: Iterable[str] = ()) -> Iterator[tuple[str, str, os.s
 
 
 def _line(name: str, path: str, info: os.stat_result) -> str:
-    """Return name, size and times. A file with several names has no time of change: linking it elsewhere sets that."""
+    """Return name, size and times. If it has several hard links, the time of change is left out: a new link sets it."""
     if stat.S_ISLNK(info.st_mode):
         return f"{name}\0-> {os.readlink(path)}"
     return f"{name}\0{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns if info.st_nlink == 1 else ''}"

@@ -90,7 +90,7 @@ class CheckEnvironment(Protocol):
     kind: Kind
 
     def open(self, layers: Sequence[Layer]) -> AbstractAsyncContextManager[OpenEnvironment]:
-        """Set up an environment for one check run; at its end all of its processes are gone and its writes dropped.
+        """Set up an environment for one check run. At its end, its processes are ended and its writes are discarded.
 
         The first layer is the workspace's; others are for folders outside of it (the git folder of a worktree). Raises
         EnvironmentFailed.
@@ -171,7 +171,7 @@ def _settings(folder: Path) -> Iterator[tuple[str, File]]:
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` to its end, even if this task is cancelled meanwhile; the cancellation is raised afterwards."""
+    """Await `work` to its end, even if this task is cancelled in the meantime; the cancellation is raised afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

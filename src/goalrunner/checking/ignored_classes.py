@@ -109,7 +109,7 @@ def classify(
 
 
 class Classifier:
-    """One look at the ignored paths. `known` are folders whose class is known from the start of the run."""
+    """One classification of the ignored paths. `known` are folders whose class is known from the start of the run."""
 
     def __init__(
         self,

@@ -119,7 +119,7 @@ class IgnoredContent:
 
     @staticmethod
     def same(one: Classifier, other: Classifier) -> bool:
-        """Return whether two looks saw the same other files; logs are left out."""
+        """Return whether two looks found the same other files; logs are left out."""
         return one.others == other.others or _without_logs(one) == _without_logs(other)
 
     def compare(self, now: Classifier) -> Changes:
@@ -149,7 +149,7 @@ class IgnoredContent:
         )
 
     def original(self, path: str) -> File | None:
-        """Return the start content of an other file; None if it was not kept. Raise WorkspaceError if it is damaged."""
+        """Return the content of an "other" file at the start; None if it was not kept. Raise WorkspaceError if it is damaged."""
         if path not in self._start.contents:
             return None
         digest, offset = self._start.contents[path]
@@ -238,7 +238,7 @@ def _content_of(path: str, info: Stat) -> bytes | None:
 
 
 def _write_pack(workspace: Path, files: Mapping[str, Stat], pack: Path) -> dict[str, Kept]:
-    """Write the content of small files into one file; return what is kept of which.
+    """Write the content of small files into one file; return where the content of each file is.
 
     It is not flushed to the disk: each content is compared with its hash when it is used.
     """

@@ -214,7 +214,7 @@ def _moves_of(layers: Sequence[Layer], folder: Path, token: str) -> list[Move]:
 
 
 def _affected(root: str, path: str, *, put: bool) -> tuple[str, os.stat_result | None] | None:
-    """Return the uppermost path that changes, and what stands there now; None if nothing changes."""
+    """Return the uppermost path that changes, and its stat, None if it does not exist; None if nothing changes."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise EnvironmentFailed(f"{path!r} cannot be replaced for a check: it is not a path below {root}")

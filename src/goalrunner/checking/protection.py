@@ -212,7 +212,7 @@ def differences(
     sources = cache(lambda: _folders(path for path in base if SOURCE.search(path)))
 
     def configures_tests(path: str) -> bool:
-        """Beside or above tests of the start, or Python itself."""
+        """Whether it is beside or above tests of the start, or configures Python itself."""
         at_start = posixpath.basename(path).casefold() in _AT_START
         return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in tested())
 
@@ -268,7 +268,7 @@ class _Matcher:
 
 
 def _folded(text: str) -> str:
-    """Return one spelling for what a file system may take for one name."""
+    """Return the same text for all spellings that a file system may treat as one name."""
     return unicodedata.normalize("NFC", text.removeprefix("./")).casefold()
 
 

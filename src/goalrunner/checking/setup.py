@@ -48,7 +48,7 @@ _KNOWN = r"""\s*(?:
 
 
 class Setup:
-    """The command `setup` of one run. `here` is the folder that checkouts are made in, `kept` one for its products."""
+    """The command `setup` of one run. `here` is the folder for checkouts, and `kept` the folder for the installed products."""
 
     def __init__(
         self, command: str, here: Path, kept: Path, launcher: Launcher, scratch: Callable[[str], Path]
@@ -110,7 +110,7 @@ class Setup:
         self._used = key
 
     def _reuse(self, key: str) -> bool:
-        """Move kept products into the checkout, if they are as they were installed and nothing stands in their place."""
+        """Move kept products into the checkout, if they are unchanged and their paths do not exist there."""
         kept, products = self._kept / key, self._products.get(key)
         if products is None:
             return False
@@ -156,7 +156,7 @@ def _remove_caches(product: Path) -> None:
 
 
 def _is_free(folder: Path, name: str) -> bool:
-    """Return whether nothing stands at a path, and no link leads out of the folder on the way to it."""
+    """Return whether a path does not exist, and no link on the way to it leads out of the folder."""
     parent = Path(os.path.realpath((folder / name).parent))
     return parent.is_relative_to(os.path.realpath(folder)) and not os.path.lexists(folder / name)
 

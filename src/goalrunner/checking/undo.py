@@ -177,7 +177,7 @@ _PATIENCE = 15.0
 
 
 class Watchdog:
-    """The process that undoes a check if this one is killed. It holds the journal locked as well."""
+    """The process that undoes a check if this process is killed. It also holds the lock of the journal."""
 
     def __init__(self, opened: OpenJournal) -> None:
         undoing = [sys.executable, "-P", "-m", __name__, str(opened.handle), str(opened.folder)]
@@ -223,7 +223,7 @@ def _replayed(folder: Path, journal: Journal, deadline: float) -> list[str]:
 
 
 def _undone(opened: OpenJournal) -> tuple[Undone, list[str]]:
-    """End what is left of the check and of its runner, then undo; also return what a person needs to know."""
+    """End the remaining processes of the check and of its runner, then undo; also return a note for the user."""
     journal = opened.journal
     end_orphans(journal.token)
     store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))

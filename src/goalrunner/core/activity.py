@@ -1,4 +1,4 @@
-"""What a run is doing at this moment, for live views. Nothing of it is recorded."""
+"""What a run is doing at this moment, for live views. It is not recorded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RetryScheduled:
 
 @dataclass(frozen=True)
 class PersonNeeded:
-    """The run has ended, or waits for a person: the time for a signal. `bell` False: no sound."""
+    """The run has ended, or waits for a person, who should be notified. If `bell` is False, without a sound."""
 
     text: str
     bell: bool = True

@@ -151,13 +151,13 @@ class Unfinished:
 class Conversation(Protocol):
     """An agent with its messages; one `send` is one round.
 
-    One that awaits `recorder.permit` before each action says so with `supports_approvals = True`; without it, `run_goal`
+    A conversation that awaits `recorder.permit` before each action has `supports_approvals = True`; without it, `run_goal`
     refuses goals in which a person decides on actions.
     """
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The chat so far, oldest first; the very list that the agent works on."""
+        """The chat so far, oldest first; the list object that the agent itself uses."""
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Give the agent a user message and let it work until it answers. Raises ModelError, BudgetExhausted."""
@@ -170,7 +170,7 @@ class Conversation(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A conversation that can continue in another process. Others start again there."""
+    """A conversation that can continue in another process. Other conversations start again in that process."""
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Load the chat of an earlier process without recording it again."""
@@ -190,7 +190,7 @@ class Pausing(Protocol):
     """A conversation whose agent stays alive from round to round."""
 
     def paused(self) -> AbstractContextManager[None]:
-        """Stop the agent's processes while the context is open; nothing if none runs."""
+        """Stop the agent's processes while the context is open, if there are any."""
 
 
 @runtime_checkable
@@ -198,12 +198,12 @@ class Closing(Protocol):
     """A conversation that must be closed."""
 
     async def close(self) -> None:
-        """Close it. Closing twice does nothing; never raises."""
+        """Close the conversation. Closing twice does nothing. Never raise."""
 
 
 @dataclass(frozen=True)
 class ApprovalAnswer:
-    """What a person (`by`: user@host) said of something that waits."""
+    """The decision of a person (`by`: user@host) on an action or a result."""
 
     decision: Literal["approved", "denied"]
     by: str = ""
@@ -214,7 +214,7 @@ class ApprovalAnswer:
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is shown; of a completion with the paths that differ from the start, and its evidence."""
+    """What a person sees before the decision; for a completion also the paths that differ from the start, and the evidence."""
 
     approval: Approval
     preview: str = ""
@@ -225,7 +225,7 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class QuestionReply:
-    """What a person (`by`: user@host) said to a question."""
+    """The answer of a person (`by`: user@host) to a question."""
 
     text: str
     by: str = ""
@@ -248,7 +248,7 @@ class Observer(Protocol):
 
 @runtime_checkable
 class TextObserver(Observer, Protocol):
-    """An observer that shows the agent's text while it streams. Without one, models are asked for whole answers."""
+    """An observer that shows the agent's text while it streams. Without such an observer, answers are not streamed."""
 
     def on_text(self, delta: str) -> None: ...
 
@@ -258,4 +258,4 @@ class Rejoining(Protocol):
     """An observer that needs the state of a resumed run."""
 
     def on_state(self, state: RunState) -> None:
-        """Handle the state that an earlier process left, once before the first new event."""
+        """Handle the state that an earlier process left; called once, before the first new event."""

@@ -65,7 +65,7 @@ class CriticRule(Frozen):
 
 
 class Critique(Frozen):
-    """What a critic said of a round. It is advice to the agent: it proves nothing, and the judge never sees it."""
+    """A critic's score of a round and its feedback to the agent. It is not evidence, and the judge never sees it."""
 
     score: float | None = Field(None, ge=0, le=1, description="None: there is no usable score")
     feedback: str = ""
@@ -83,7 +83,7 @@ class CritiqueStarted(Frozen):
 
 
 class CritiqueFinished(Frozen):
-    """The critic's score of the round, or why there is none. It is no evidence and ends no run."""
+    """The critic's score of the round, or why there is none. It is not evidence, and does not end a run."""
 
     type: Literal["critique_finished"] = "critique_finished"
     round: int = Field(ge=1)
@@ -103,7 +103,7 @@ class RefinementStarted(Frozen):
 
 
 class UnusableCritiqueError(ValueError):
-    """An answer that is no score; the message is one sentence with the reason."""
+    """An answer without a valid score; the message is one sentence with the reason."""
 
 
 def critique_of(value: object) -> Critique:

@@ -154,8 +154,8 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
 
 
 def _is_open(state: RunState) -> bool:
-    """Return whether a critic may still act on the round: it has not been decided, and the agent does not say that it is
-    blocked. A spent budget ends no round before its checks.
+    """Return whether a critic may still act on the round: it has not been decided, the agent does not report that it is
+    blocked, and the budget is not spent. A round whose budget is spent is checked without a critique.
     """
     acts = state.plan.critic is not None and 0 < state.round != state.counted
     return acts and not state.block_report and not shortfall(state)
@@ -204,7 +204,7 @@ def _after_decision(state: RunState) -> Step:
 
 
 def _with_leave(state: RunState) -> Step:
-    """Return the completion, unless the goal requires the approval of a person for this snapshot."""
+    """Return the completion; before it, the request for an approval if one is required; after a refusal, the next round."""
     rule = completion_rule(state.plan.approvals, state.goal.risk_class)
     approval = state.completion
     if rule and (approval is None or approval.decision is None):
@@ -236,7 +236,7 @@ def _go_on(state: RunState) -> Step:
 
 
 def _again(state: RunState) -> Brief:
-    """Return the prompt of an interrupted round, which the agent may have received."""
+    """Return the prompt of an interrupted round; the agent may already have received it."""
     if state.prompted:
         return _brief(state, "resumed", state.round)
     if state.refinements:

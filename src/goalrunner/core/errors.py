@@ -64,7 +64,7 @@ class Problem:
 class GoalFileError(UsageError):
     """A goal is not valid; contains all problems in the order of its file.
 
-    A problem of an option or a variable has its name in place of the file's.
+    A problem with an option or a variable has the name of that option or variable in place of the file's name.
     """
 
     def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
@@ -124,7 +124,7 @@ class WorkspaceBusy(WorkspaceError):
 class EnvironmentFailed(GoalError):
     """The check environment cannot be set up, kept or undone, so that no validator result counts.
 
-    If it is `permanent`, only a person can help, or another attempt would do harm; else the check runs once more.
+    If it is `permanent`, another attempt is useless or harmful; otherwise the check runs once more.
     """
 
     stop_reason = "environment_failed"
@@ -164,7 +164,7 @@ class ApprovalDenied(GoalError):
 
 
 class AgentError(GoalError):
-    """An external agent could not do its round; `message` is its own."""
+    """An external agent failed; `message` is its own error message."""
 
     stop_reason = "agent_failed"
 
@@ -210,7 +210,7 @@ class RequestRejected(ModelError):
 
 
 class ProviderUnavailable(ModelError):
-    """Rate limit, server error, timeout or cut stream, still there after every retry."""
+    """Rate limit, server error, timeout or an interrupted stream, which persisted through all retries."""
 
 
 _SHOWN = 60

@@ -103,7 +103,7 @@ class RunStarted(Frozen):
 
 
 class StartKept(Frozen):
-    """Files about the start were written into the run's folder; a resumed run uses exactly these."""
+    """Files about the start were written into the run's folder. A resumed run uses these files."""
 
     type: Literal["start_kept"] = "start_kept"
     files: dict[str, str] = Field(description="path below the folder's `start` -> SHA-256 of its content")
@@ -175,7 +175,7 @@ MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
 
 
 class MemoryPromoted(Frozen):
-    """A fact of this run was remembered for later runs."""
+    """A fact of this run was kept for later runs."""
 
     type: Literal["memory_promoted"] = "memory_promoted"
     memory_id: str

@@ -1,6 +1,6 @@
 """The base class of all records, and types for the fields of a goal, each with the check of its form.
 
-A ValueError of these types holds words that follow the name of the key: `timeout` + `"soon" is not a valid duration; ...`.
+The message of a ValueError of these types follows the name of the key: `timeout` + `"soon" is not a valid duration; ...`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from goalrunner.core.errors import braced, quoted, shown
 
 
 class Frozen(BaseModel):
-    """An immutable record; an unknown field is an error, so that a typing mistake can never pass in silence."""
+    """An immutable record. An unknown field is an error, so that a typing mistake is always found."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True
@@ -31,7 +31,7 @@ FROM_FILE = {"file": True}
 
 
 class InnerError(ValueError):
-    """What is wrong inside of the value that was checked; `path` leads there.
+    """An error inside of the checked value, at `path`.
 
     `reason` follows the name of the key; if it is `whole`, it stands alone. With `key` the key is wrong, not its value.
     """

@@ -167,7 +167,7 @@ def _criticized(
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
-    """After a prompt or a tool's answer the agent's model is asked."""
+    """Return the state in which the agent's model is asked next: after a prompt, or after a tool's answer."""
     if state.phase is Phase.WORKING and event.role == "user":
         return with_fields(state, prompted=True, awaiting="agent", interruption=None)
     if state.phase is Phase.WORKING and event.role == "tool" and state.calling is None:
@@ -220,7 +220,7 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
 
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
-    """Return the state after a verdict. Without criteria of the goal's own, those that audits derive bind all later audits."""
+    """Return the state after a verdict. If the goal has no criteria, those that an audit derives apply to all later audits."""
     goal, verdict = state.goal, event.verdict
     if not goal.success_criteria:
         derived = (item.criterion for item in verdict.criteria if item.criterion not in goal.constraints)

@@ -150,7 +150,7 @@ _Critic = Annotated[CriticConfig, _short("model", str | CriticConfig)]
 
 
 class Goal(Frozen):
-    """What the goal file holds, with every default filled in."""
+    """The content of a goal file, with all defaults filled in."""
 
     model_config = ConfigDict(json_schema_extra=_add_short_keys)
 
@@ -215,6 +215,6 @@ class Goal(Frozen):
 
     @property
     def unlimited(self) -> bool:
-        """Whether nothing at all stops the run: no cap, no deadline, no budget."""
+        """Whether the run has no limit: no maximum of rounds, no timeout, no budget."""
         limits = (self.max_iterations, self.timeout, self.budget.tokens, self.budget.cost_usd)
         return all(limit is None for limit in limits)

@@ -53,7 +53,7 @@ _KEY = "name of the environment variable that holds the key"
 
 
 class Expectation(Frozen):
-    """What makes a shell validator green: an exit code, and where given a pattern in its output."""
+    """What makes a shell validator pass: an exit code, and if given, a pattern in its output."""
 
     exit_code: Annotated[int, Field(ge=0, le=255, strict=True)] = 0
     output: fields.Pattern | None = Field(None, description="regular expression (re.MULTILINE) to find in the output")
@@ -116,7 +116,7 @@ Command = Annotated[
 
 
 class AgentConfig(Frozen):
-    """Who does the work."""
+    """Settings of the agent that does the work."""
 
     use: Annotated[fields.Line, AfterValidator(agent_name)] = Field(
         BUILTIN, description='"builtin"; "command" or "acp" with a command; or a preset'
@@ -137,7 +137,7 @@ class AgentConfig(Frozen):
 
     @property
     def external(self) -> bool:
-        """Whether it is a program of its own, whose word is all that is known of what it did."""
+        """Whether the agent is an external program, so that its actions are known only from its own reports."""
         return self.use != BUILTIN
 
 
@@ -190,12 +190,12 @@ class Budget(Frozen):
 
     @property
     def unenforced(self) -> tuple[BudgetName, ...]:
-        """The budgets that are set and may count what is known alone."""
+        """The budgets that are set, and may count only usage that is known."""
         return tuple(name for name in self.limited if name in self.allow_unenforced)
 
 
 class WorkspaceConfig(Frozen):
-    """Where the work happens."""
+    """Settings of the folder in which the agent works, and of the check environment."""
 
     path: fields.OptionalText = Field("", description="absolute after loading; empty: the current folder")
     protect: tuple[fields.Text, ...] = Field((), description="patterns of paths with original content in checks")
@@ -233,21 +233,21 @@ class WorkspaceConfig(Frozen):
 
 
 class RedactConfig(Frozen):
-    """What is a secret beside what looks like one, and what is none although it looks like one."""
+    """Secrets that are not recognised by their form, and texts that look like secrets but are not."""
 
     extra: tuple[fields.Secret, ...] = Field((), description="$NAME, a variable that holds one, or /pattern/")
     allow: tuple[fields.Text, ...] = Field((), description="texts that are never replaced")
 
 
 class NotifyConfig(Frozen):
-    """How a person learns that the run has ended, or waits for a decision."""
+    """Notifications that a run has ended, or waits for a decision."""
 
     bell: fields.Flag = Field(True, description="bell and title of the terminal that the run is shown on")
     command: fields.OptionalText = Field("", description="command line, run with GOAL_RUN_ID and GOAL_STATUS")
 
 
 class MemoryConfig(Frozen):
-    """What may be kept beyond a run. Nothing, where the goal says nothing."""
+    """What may be kept for later runs; by default nothing."""
 
     promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = Field(
         (), description="kinds that may be kept"

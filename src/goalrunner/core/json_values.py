@@ -1,4 +1,4 @@
-"""Access to values of JSON of which nothing is known."""
+"""Access to JSON values of unknown structure."""
 
 from __future__ import annotations
 

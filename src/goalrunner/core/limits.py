@@ -38,7 +38,7 @@ def shortfall(state: RunState) -> Shortfall | None:
 
 
 def lifting(state: RunState) -> str:
-    """Return what to type if budgets can no longer be checked."""
+    """Return the options of `goal resume` for a run whose budgets can no longer be checked."""
     names = [found.budget for found in _shortfalls(state) if found.unknown]
     allow = " ".join(f"--allow-unenforced {name}" for name in names)
     lift = " ".join(f"{_OPTIONS[name]} inf" for name in names)
@@ -162,9 +162,9 @@ def _matching(line: str, programs: tuple[Program, ...], patterns: tuple[str, ...
 
 
 def _forms(program: Program) -> Iterator[tuple[str, str]]:
-    """Yield the ways to write a command, with and without the folder of the program and options before its subcommand.
+    """Yield the ways to write a command: with and without the folder of the program, and options before its subcommand.
 
-    Of each, the text, and what is known of its beginning.
+    Each is a text, and the part of its beginning that is known.
     """
     words = program.words
     if not words or not (name := words[0].program):

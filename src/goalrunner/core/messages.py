@@ -69,7 +69,7 @@ def trail_of(
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content; blocks that are not text have none."""
+    """Return the text of a message's content; blocks that are not text are left out."""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):
@@ -159,7 +159,7 @@ _SHAPE = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content
 
 
 def refuse_no_chat(messages: object) -> None:
-    """Raise UsageError if this is no list of chat messages; the list may be empty."""
+    """Raise UsageError if this is not a list of chat messages; the list may be empty."""
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
         raise UsageError(f"messages must be a list of chat messages, not {kind_of(messages)}", _SHAPE)
     for number, message in enumerate(messages, 1):

@@ -123,7 +123,7 @@ class Observation(Frozen):
 
     @property
     def shows(self) -> bool:
-        """Whether it shows something that was done: no words of the agent, and no call that failed or was never made."""
+        """Whether it shows something that happened; the agent's own words, and calls that failed or were not made, do not."""
         return self.source not in SAID and not UNDONE.intersection(self.facts)
 
     @property
@@ -193,10 +193,10 @@ class EvidenceRow(Frozen):
 
     @property
     def seen_by(self) -> str:
-        """Who saw it: "runner", or the external agent whose word it is; empty where it is nowhere."""
+        """Who saw it: "runner", or the external agent that reported it; empty if there is no observation."""
         return (self.reported_by or "runner") if self.known else ""
 
     @property
     def fresh(self) -> bool:
-        """Whether what is cited is there and nothing had changed after it."""
+        """Whether the cited observation exists and nothing on which it depends changed after it."""
         return self.known and not self.stale

@@ -17,8 +17,8 @@ from goalrunner.core.verdict import GoalVerdict
 class Usage(Frozen):
     """Tokens, dollars and calls of one account. Unknown values are None, never 0.
 
-    `cost_usd` is None when any call had no known price. The tokens are None when nothing is known of them; beside
-    `uncounted_calls` they are a lower bound, as `known_cost_usd` is one where `cost_usd` is None.
+    `cost_usd` is None if the price of any call is unknown; `known_cost_usd` is then a lower bound. The tokens are None if
+    all of them are unknown. If `uncounted_calls` is above 0, they are a lower bound.
     """
 
     input_tokens: int | None = Field(0, ge=0, description="prompt tokens, cached ones too; None: unknown")
@@ -84,7 +84,7 @@ SCHEMA_VERSION = "1.2"
 
 
 class GoalStatus(StrEnum):
-    """How a run ended, or that it has not."""
+    """How a run ended, or that it is still running."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -152,7 +152,7 @@ class GoalAttempt(Frozen):
 
 
 class ApprovalFacts(Frozen):
-    """What state and outcome say of an approval."""
+    """The facts about an approval that state and outcome have in common."""
 
     id: str
     kind: ApprovalKind
@@ -219,7 +219,7 @@ class GoalOutcome(Frozen):
 
     @property
     def exit_code(self) -> int:
-        """What the process exits with: 0, 1, 3, 4, or 128 + signal."""
+        """The exit code of the process: 0, 1, 3, 4, or 128 + signal."""
         if self.status is GoalStatus.CANCELLED and self.signal is not None:
             return 128 + self.signal
         return int(EXIT_CODES.get(self.status, ExitCode.FAILED))

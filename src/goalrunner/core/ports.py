@@ -32,7 +32,7 @@ class ValidationContext:
 
 
 class Validator(Protocol):
-    """A check. An error inside of it becomes a red result with its reason."""
+    """A check. An error inside of it becomes a failed result with the reason."""
 
     name: str
     command: str
@@ -184,11 +184,11 @@ class Checker(Protocol):
         """
 
     async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
-        """Return why the environment itself makes these baseline results red, with the line that helps; else empty."""
+        """Return why these baseline results fail because of the environment, with the line to type; else an empty text."""
 
 
 class Clock(Protocol):
-    """The time in UTC, and in seconds that only grow."""
+    """The time in UTC, and in seconds of a monotonic clock."""
 
     def now(self) -> datetime: ...
     def monotonic(self) -> float: ...
@@ -208,7 +208,7 @@ class Log(Protocol):
 
 
 class Transcript(Protocol):
-    """The chat of a run, whole; what events refer to. Reading raises RecordError for a message that was changed."""
+    """The complete chat of a run, to which events refer. Reading raises RecordError for a message that was changed."""
 
     def append(self, message: Message) -> TranscriptRef: ...
     def read(self, ref: TranscriptRef) -> Message: ...

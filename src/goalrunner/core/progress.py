@@ -92,7 +92,7 @@ _RUNNERS = re.compile(r"baseline|(?:round|critique|validate|audit|confirm|prove)
 
 
 def is_runners(step: str) -> bool:
-    """Return whether a step is one of the runner's own, which an agent's plan must not name."""
+    """Return whether a step is one of the runner's own steps; an agent's plan must not contain these."""
     return _RUNNERS.fullmatch(step) is not None
 
 
@@ -125,7 +125,7 @@ def completed(state: RunState, steps: dict[str, str]) -> RunState:
 
 
 def remaining(state: RunState) -> tuple[str, ...]:
-    """Return the pending steps: those of the agent's plan, then the runner's. There are none after completion."""
+    """Return the pending steps: those of the agent's plan, then the runner's. None are left after completion."""
     memory = state.memory
     if state.phase is Phase.ENDED:
         return () if memory.stop_reason == "success" else memory.pending_steps

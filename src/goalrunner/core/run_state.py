@@ -67,7 +67,7 @@ class Phase(StrEnum):
 
 
 class Baseline(Frozen):
-    """How the validators stood before round 1."""
+    """The status of the validators before round 1."""
 
     standing: Standing
     reason: str = ""
@@ -75,7 +75,7 @@ class Baseline(Frozen):
 
 
 class Stall(Frozen):
-    """How many rounds in a row ended the same, or in one of two ways: same snapshot, same checks, same feedback.
+    """How many rounds in a row had the same result, or alternated between two: same snapshot, same checks, same feedback.
 
     The response counts as well if it is the deliverable or a callable checks it.
     """
@@ -86,7 +86,7 @@ class Stall(Frozen):
 
 
 class Approval(ApprovalFacts):
-    """Something that waited, or waits, for a person."""
+    """An action or a result that waits, or waited, for a person."""
 
     tool_call_id: str = ""
     snapshot: str = ""
@@ -102,7 +102,7 @@ class Approval(ApprovalFacts):
 
     @property
     def refused(self) -> bool:
-        """Whether it must never be done."""
+        """Whether the action must not be performed."""
         return self.decision in ("denied", "expired")
 
 
@@ -115,7 +115,7 @@ class Interruption(Frozen):
 
 
 class RunState(Frozen):
-    """Everything that policy decides on, and what people are shown."""
+    """The data for all decisions and for all reports."""
 
     goal: GoalRecord
     memory: WorkingMemory
@@ -188,7 +188,7 @@ class RunState(Frozen):
 
     @property
     def total(self) -> Usage:
-        """What agent and judge spent together."""
+        """The usage of agent and judge together."""
         return sum(self.usage.values(), Usage())
 
     @property
@@ -207,7 +207,7 @@ class RunState(Frozen):
 
     @property
     def subject(self) -> str:
-        """What a completion would be of: the snapshot, else the response, else the round."""
+        """What an approval of the completion is valid for: the snapshot, else the response, else the round."""
         return self.snapshot.id if self.snapshot else self.response or f"round {self.round}"
 
     @property
@@ -238,6 +238,6 @@ class RunState(Frozen):
     def decided_by_validators(self) -> bool:
         """Whether the validators alone decide this round: there is no judge, or one is red.
 
-        An agent that reports itself blocked is judged all the same, so that an impossible goal does not burn its rounds.
+        If the agent reports that it is blocked, the judge is asked as well, so that an impossible goal ends early.
         """
         return not self.plan.has_judge or not (self.validators_green or self.block_report)

@@ -65,7 +65,7 @@ def programs(line: str) -> tuple[Program, ...]:
 def started(line: str) -> tuple[tuple[Program, ...], str]:
     """Return all programs of a line, outer ones before those that they start, and why the line is not understood.
 
-    The second text is empty if it is known of each program what it is.
+    The second text is empty if all programs are known.
     """
     read = parse(line)
     found = tuple(_of_line(read, 0))
@@ -74,7 +74,7 @@ def started(line: str) -> tuple[tuple[Program, ...], str]:
 
 
 def label(line: str) -> str:
-    """Return the name of the program that a line is about: `cd x && uv run pytest -q` is about pytest."""
+    """Return the name of the main program of a line: that of `cd x && uv run pytest -q` is pytest."""
     found = programs(line)
     names = [one.name for one in found if one.name and one.name not in ("cd", "export", "set", "source", ".")]
     if names or found:
@@ -140,7 +140,7 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
 
 
 def _refuse(program: Program) -> None:
-    """Raise UnreadableError if it cannot be known what a program runs."""
+    """Raise UnreadableError if it is unknown what a program runs."""
     name, words = program.name, () if program.module else program.words
     if name in wrappers.UNREAD and words and words[1:2] not in (("--version",), ("--help",)):
         raise UnreadableError(f"{name} starts another program")

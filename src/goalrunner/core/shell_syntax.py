@@ -1,4 +1,4 @@
-"""The simple commands of a shell line, and what becomes of the exit code of each. Runs nothing.
+"""The simple commands of a shell line, and the effect of the exit code of each. Runs nothing.
 
 The syntax is read by tree-sitter-bash. A line with a syntax error holds no commands.
 """
@@ -66,7 +66,7 @@ def parse(line: str) -> Line:
 
 
 def _perhaps_run(row: str) -> tuple[Command, ...]:
-    """Return the commands of a line that may be text as well; of one that cannot be read, whatever may be a command."""
+    """Return the commands of a line that may also be text; if it cannot be parsed, all parts that may be commands."""
     read = _parsed(row)
     parts = re.split(r"[;&|(){}`]+|\b(?:then|do|else|if|while)\b", row) if read.problem else ()
     return (*read.commands, *read.nested, *(Command(tuple(map(Word, part.split()))) for part in parts if part.split()))
@@ -268,6 +268,6 @@ class _Reader:
 
 
 def _within(command: Command, *, lost: Lost | None, last: bool) -> Command:
-    """Return the command with what its surroundings add to it; what is lost inside is lost."""
+    """Return the command with what the surrounding construct adds; an exit code that is lost inside stays lost."""
     kept = command.lost or (None if command.detached else lost)
     return replace(command, lost=kept, last=command.last and last)

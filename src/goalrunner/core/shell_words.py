@@ -115,7 +115,7 @@ def _text(source: bytes, begin: int, end: int) -> str:
 
 @dataclass(frozen=True)
 class Lost:
-    """An exit code that does not count: what took it (`|`, `||`, `;`, `&`), and the text of what counts instead."""
+    """An ignored exit code: the operator that causes this (`|`, `||`, `;`, `&`), and the text of the command that counts."""
 
     how: Literal["|", "||", ";", "&"]
     whole: str
@@ -162,7 +162,7 @@ _RESERVED = frozenset({"{", "}", "!", "then", "else", "elif", "fi", "do", "done"
 
 
 class UnreadableError(Exception):
-    """A construct, or what a program runs, is not known."""
+    """A construct is not known, or it is not known what a program runs."""
 
 
 def simple_command(source: bytes, node: Node, text: str) -> Command:

@@ -1,4 +1,4 @@
-"""How results of validators, verdicts, approvals and answers change the state of a run, and when a run has stalled."""
+"""Changes of a run's state by results of validators, verdicts, approvals and answers, and the detection of stalls."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _denied(state: RunState, changed: events.ChangedChecks | None) -> Approval |
 
 
 def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Approval) -> RunState:
-    """Return the state in which the agent's versions of the checks were refused: the round is red."""
+    """Return the state in which the agent's versions of the checks were refused: the round fails."""
     said = f" ({approval.reason})" if approval.reason else ""
     verdict = verdict_of(state.validators, f"Your changes to {', '.join(changed.paths)} were not accepted{said}.")
     return decided(with_fields(state, changed_checks=None), verdict)
@@ -227,7 +227,7 @@ def _said(state: RunState, said: str) -> RunState:
 
 
 def _undone(state: RunState, approval: Approval) -> RunState:
-    """Return the state in which the attempt failed, with the person's reason as feedback."""
+    """Return the state after a refusal: the round failed, and the person's reason is the feedback."""
     feedback = refusal(approval)
     if state.verdict is not None:
         verdict = state.verdict.model_copy(update={"complete": False, "missing": feedback})

@@ -1,4 +1,4 @@
-"""What people and programs read of a run: its evidence table, outcome and summary, and the JSON Schemas of all records."""
+"""The evidence table, outcome and summary of a run, and the JSON Schemas of all records."""
 
 from __future__ import annotations
 

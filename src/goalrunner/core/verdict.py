@@ -47,7 +47,7 @@ class RunnerCount(Frozen):
 
 
 class SuiteRecord(Frozen):
-    """What the output of a validator tells about its tests, for the comparison with the baseline."""
+    """The tests in the output of a validator, for the comparison with the baseline."""
 
     counts: tuple[RunnerCount, ...] = Field((), description="the summaries, in the order of the output")
     ended_early: str = Field("", description="test programs that started and printed no result")
@@ -88,7 +88,7 @@ class ValidatorResult(Frozen):
 
     @property
     def is_silent(self) -> bool:
-        """Whether it says no more than that it did not pass, as a callable that returned False."""
+        """Whether it only says that it did not pass, like a callable that returned False."""
         return not self.passed and self.summary == NOT_PASSED and not self.feedback.strip()
 
     @property
@@ -134,7 +134,7 @@ class CriterionVerdict(Frozen):
 
 
 class GoalVerdict(Frozen):
-    """The answer to "is it provably done?". `missing` is what goes back to the agent. (Source: OpenHands' goal loop.)"""
+    """Whether the goal is provably complete. `missing` is sent to the agent. (Source: OpenHands' goal loop.)"""
 
     score: float = Field(ge=0, le=1, description="probability that the whole objective is provably done")
     complete: bool = Field(strict=True)
@@ -187,7 +187,7 @@ def verdict_of(
 
 
 def feedback_of(verdict: GoalVerdict, results: Sequence[ValidatorResult]) -> str | None:
-    """Return what goes back to the agent; None if the validators say no more than that they did not pass."""
+    """Return the feedback for the agent; None if the validators only say that they did not pass."""
     silent = all(result.is_silent for result in results if not result.passed)
     if verdict.source == "validators" and silent and verdict.missing == verdict_of(results).missing:
         return None

@@ -24,7 +24,7 @@ class SnapshotTaken(Frozen):
 
 
 class BlockReported(Frozen):
-    """The agent claims that it cannot go on; the run does not end because of it."""
+    """The agent claims that it cannot continue. This alone does not end the run."""
 
     type: Literal["block_reported"] = "block_reported"
     reason: str
@@ -160,7 +160,7 @@ Standing = Literal["green", "red", "cannot_run", "differs"]
 
 
 class Colour(Frozen):
-    """Whether one validator passed in one run."""
+    """Whether a validator passed in one run of it."""
 
     name: str
     passed: bool
@@ -216,7 +216,7 @@ class ValidatorsFinished(Frozen):
 
 
 class WorkspaceChanged(Frozen):
-    """The workspace is no longer what was checked; the checks run again."""
+    """The workspace has changed since the check; the checks run again."""
 
     type: Literal["workspace_changed"] = "workspace_changed"
     paths: tuple[str, ...]

@@ -75,7 +75,7 @@ class Approvals:
         await self._decided(ApprovalRequest(approval, head.decode(errors="replace"), changed=changed.paths))
 
     async def answer(self, question: str) -> QuestionReply | None:
-        """Return a person's answer to a question; None if no person is available. The question stays open until then."""
+        """Return a person's answer to a question; None if no person is available, and the question stays open."""
         if self._parts.approver is None:
             return None
         self._journal.save()
@@ -128,7 +128,7 @@ class Approvals:
         return next(item for item in reversed(self._journal.state.approvals) if item.id == approval.id)
 
     async def _recorded(self, approval: Approval, answer: ApprovalAnswer) -> events.ApprovalRecorded:
-        """Return the decision; for a completion with what changed in the workspace meanwhile."""
+        """Return the decision; for a completion, with the changes in the workspace since the request."""
         recorded = events.ApprovalRecorded(
             approval_id=approval.id,
             decision=answer.decision,

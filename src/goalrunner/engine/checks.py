@@ -105,7 +105,7 @@ class Checks:
         )
 
     async def unchanged(self) -> bool:
-        """Return whether the workspace is still as it was checked; record what changed."""
+        """Return whether the workspace is unchanged since the check; record the changes."""
         checked, now = self._state.snapshot, await self._tracker.take("complete")
         changed = await self._tracker.changed(checked, now)
         if changed and now is not None:
@@ -209,7 +209,7 @@ class Checks:
 
 
 def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str, str]) -> AuditRequest:
-    """Return what the judge of a run gets for a round, without what only the run itself knows."""
+    """Return the request for the judge of a run about one round, without the fields that only the run itself can fill in."""
     return AuditRequest(
         objective=state.goal.description,
         success_criteria=state.criteria,

@@ -70,7 +70,7 @@ class Prompts:
     remembered: tuple[str, ...] = ()  # facts of earlier runs for the first message, one line each
 
     def render(self, brief: Brief) -> str:
-        """Return the user message of a round; empty if the agent continues a round and there is no news."""
+        """Return the user message of a round; empty if the agent continues a round and there is nothing to report."""
         kind = brief.kind
         if kind == "first":
             said = self._first(brief.feedback)

@@ -149,7 +149,7 @@ class RunRecorder:
         return self._journal.streams_text
 
     def check_budget(self) -> None:
-        """Make the record durable before the next call. Raise BudgetExhausted if nothing is left to pay the call with."""
+        """Make the record durable before the next call. Raise BudgetExhausted if it is spent or its use is unknown."""
         self._journal.log.sync()
         if found := shortfall(self._journal.state):
             raise BudgetExhausted(found.words, "raise [budget] tokens or cost_usd (--tokens, --cost)")
@@ -247,9 +247,10 @@ def cut_calls(
 ) -> dict[Account, Usage]:
     """Return by account what a call that was running when the process ended may have used.
 
-    It is estimated from the call before. Of a first call only the sent tokens are known, from their characters, and nothing
-    of the first turn of an external agent. `totals` are budgets that the agent reports as totals of its session: the next
-    turn contains the tokens of the interrupted one. (Measured: Codex and Qwen Code keep them even if they are killed.)
+    It is estimated from the previous call. For a first call, only the sent tokens are estimated, from their characters;
+    for the first turn of an external agent, the usage is unknown. `totals` are budgets that the agent reports as totals
+    of its session: the next turn contains the tokens of the interrupted one. (Measured: Codex and Qwen Code keep them
+    even if they are killed.)
     """
     account = state.awaiting
     if account is None:

@@ -75,7 +75,7 @@ class Run:
     def start(
         self, created: events.GoalCreated, started: events.RunStarted, take_over: Callable[[], None] = lambda: None
     ) -> None:
-        """Write the first two events. `take_over` writes between them: a run that is killed there has not started."""
+        """Write the first two events, and call `take_over` between them. A run that is killed in between has not started."""
         self._journal.append(created)
         take_over()
         self._journal.append(started)
@@ -96,7 +96,7 @@ class Run:
         self._signal = number
 
     def cancel(self, said: str) -> None:
-        """Let the following cancellation end the run for good; `said` tells who cancelled it, and why."""
+        """Let the following cancellation end the run permanently; `said` says who cancelled it, and why."""
         self._cancelled = said
 
     async def drive(self) -> GoalOutcome:

@@ -19,7 +19,7 @@ Step = Mapping[str, tuple[str, str]]
 
 
 def differing(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return the paths that differ after consecutive steps, sorted. One that changed and changed back does not differ."""
+    """Return the paths that differ after consecutive steps, sorted. A path that changed and changed back does not differ."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     for step in steps:
@@ -132,7 +132,7 @@ async def why_stale(
 
     `taken` are the snapshots by id, `ends` by round the id of the one at its end. A file tool's observation depends only on
     its own path, a command's on everything before, during and after it. The response and a person's answer depend on no
-    snapshot. For what an external agent reports, its whole round counts.
+    snapshot. For the report of an external agent, all changes in its round count.
     """
     if item.source in (RESPONSE, OWNER) and not item.reported_by:
         return ""

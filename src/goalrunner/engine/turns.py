@@ -1,4 +1,4 @@
-"""One turn of a conversation: its answer as a RoundReply, and a record of what the conversation did not record itself."""
+"""One turn of a conversation: its answer as a RoundReply, and a record of its messages if it does not record them itself."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ WANTED = "write: async def send(self, prompt, recorder), which returns a RoundRe
 
 
 class ReportedChat:
-    """The chat of an agent that does not record what it does. One that does not begin with the last one is new as a whole."""
+    """The chat of an agent that does not record what it does. If it does not begin with the previous chat, all of it is new."""
 
     def __init__(self, reporter: str, redact: Callable[[str], str] = str) -> None:
-        """Know nothing yet. `reporter` reports the tool results; `redact` replaces secrets as in what was recorded."""
+        """Start without a known chat. `reporter` reports the tool results; `redact` replaces secrets as in the records."""
         self._reporter = reporter
         self._redact = redact
         self._known: list[tuple[str, str, str, str]] = []
@@ -74,7 +74,7 @@ def accepts(function: Callable[..., Any], count: int) -> bool:
 
 
 class Turns:
-    """The turns of one conversation. A `send` that is no coroutine function runs in a thread, so that limits cut it."""
+    """The turns of one conversation. A `send` that is not async runs in a thread, so that limits can interrupt it."""
 
     def __init__(self, parts: Parts, recorder: Recorder, state: Callable[[], RunState]) -> None:
         self._parts = parts
@@ -134,7 +134,7 @@ class Turns:
             raise AgentError(f"{self._name}.{method} raised {where}") from error
 
     def _messages(self) -> Sequence[Mapping[str, Any]] | None:
-        """Return the chat of the conversation; None if it is none that can be read."""
+        """Return the chat of the conversation; None if it cannot be read."""
         messages = self._conversation.messages
         try:
             refuse_no_chat(messages)

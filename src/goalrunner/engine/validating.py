@@ -141,7 +141,7 @@ class Flakiness:
         self._key, self._when, self._new = key, when, []
 
     def contradicted(self, result: ValidatorResult, where: str = "") -> str:
-        """Return when the validator had the other colour on this content, in this environment; empty if never."""
+        """Return when the validator had the opposite result on this content, in this environment; empty if never."""
         # The result of a missing program does not depend on the content.
         if not result.steady or result.reason == "not_found":
             return ""
@@ -160,7 +160,7 @@ class Flakiness:
 
 
 def flaky_red(result: ValidatorResult, earlier: str) -> ValidatorResult:
-    """Return a result that contradicts an earlier one as red."""
+    """Return a result that contradicts an earlier one as a failed result."""
     was, now = ("failed", "passed") if result.passed else ("passed", "failed")
     said = (
         f"it {was} in {earlier} and {now} now on the same files; with [[validators]] retries = 0 that counts as failed"

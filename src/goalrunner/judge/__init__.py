@@ -1,1 +1,1 @@
-"""The judge: asks a second model for proof, and checks the proof itself. Trusts neither agent nor judge."""
+"""The judge: asks a second model for proof, and checks this proof. Neither the agent nor the model is trusted."""

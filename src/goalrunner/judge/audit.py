@@ -62,7 +62,7 @@ class AuditRecorder(Protocol):
 
 
 class JudgeSession:
-    """One conversation with the model of a judge or critic. An unreadable answer of a critic is no failed audit."""
+    """One conversation with the model of a judge or critic. A critic's unreadable answer is not recorded as a failed audit."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class LLMJudge:
         replay: Replay | None = None,
     ) -> None:
         """`redact` replaces secrets in every message before it is sent. `examine` replaces the check of citations: only to
-        measure what that check is worth."""
+        measure the effect of that check."""
         self._llm = llm
         self._examine = examine or examined
         self._replay = replay
@@ -161,7 +161,7 @@ class LLMJudge:
         self._nonce = nonce
 
     async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> Audit:
-        """Ask; once show the observations that the judge asks for, and once report citations that do not hold.
+        """Ask the judge. Show the observations that it asks for once, and report citations that do not hold once.
 
         Raise ModelError, BudgetExhausted, and UsageError if the goal alone is too long for the prompt.
         """
@@ -227,7 +227,7 @@ class LLMJudge:
                     return Confirmation(confirmed=False, reason=f"The second opinion could not be read. {error}")
 
     def _most(self, request: AuditRequest, form: Form) -> int:
-        """Return the tokens of the prompt: as configured, at most half of the context window, at least for the goal."""
+        """Return the tokens of the prompt: as configured, at most half of the context window, but enough for the goal."""
         most, window = self._config.max_tokens, self._llm.context_window()
         return most if window is None else min(most, max(window // 2, least_tokens(request, form)))
 

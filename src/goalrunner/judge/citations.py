@@ -72,7 +72,7 @@ class Evidence:
 
     @property
     def remedy(self) -> str:
-        """What would show a criterion for which nothing counts."""
+        """What to do to show a criterion for which no evidence counts."""
         reported = any(item.reported_by for item in self._by_id.values())
         barred = reported and self.request.require == "runner" and self.request.deliverable == "workspace"
         return _RUNNER if barred else _REMEDIES[self.request.deliverable]
@@ -140,7 +140,7 @@ class Examination:
 
 
 def check(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest) -> Audit:
-    """Return the verdict after the check. `criteria` are the outcome's own, in the goal's words."""
+    """Return the verdict after the check. `criteria` are those of the outcome, in the goal's words."""
     return examine(outcome, criteria, request).audit
 
 
@@ -230,7 +230,7 @@ def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Findin
 
 
 def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
-    """Return what to run again, if a criterion is open only because its proof is stale."""
+    """Return what to run again if a criterion is open only because its evidence is stale."""
     stale = [evidence.check(citation).stale for citation in criterion.evidence]
     proof = [observation for observation in stale if observation is not None and not is_failure(observation)]
     if not stale or len(proof) < len(stale):

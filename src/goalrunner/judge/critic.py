@@ -1,4 +1,4 @@
-"""A critic that asks a model, with the goal and the evidence of the round in front of it."""
+"""A critic that asks a model, with the goal and the evidence of the round in the prompt."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def render_trail(
     """Return the trail, oldest first, at a price of at most `room`. The authors of its texts must not know `nonce`.
 
     What an audit needs most comes first: the response, the validators' last results, the last change, the last claim; then
-    the rest, newest first. Nothing is shown that is older than one without room.
+    the rest, newest first. No item is shown that is older than one for which there is no room.
     """
     response = deliverable_response(trail, deliverable)
     items = _shown(trail, response)
@@ -71,7 +71,7 @@ def _shown(trail: Trail, response: Observation | None) -> list[Item]:
 
 
 def _shares(items: Sequence[Item], response: Observation | None, room: int) -> list[tuple[int, int]]:
-    """Return the places of what an audit needs most, each with its share of the room."""
+    """Return the positions of the items that an audit needs most, each with its share of the room."""
     results: dict[str, int] = {}
     change = claim = found = None
     for at, item in enumerate(items):

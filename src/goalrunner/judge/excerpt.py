@@ -132,7 +132,7 @@ _SIZE = re.compile(r"\d[\d,]*")
 
 
 def excerpt(text: str, room: int, nonce: str) -> str:
-    """Return a text, readable and inert, at a price of at most `room` (but at least the mark of its omission).
+    """Return a text, readable and inert, at a price of at most `room`; at the least, the mark of the omission.
 
     Of a text far too long to be shown only the two ends are searched for decisive lines.
     """
@@ -211,7 +211,7 @@ _LOOK_ALIKES = str.maketrans(
 
 
 def fence(name: str, text: str, nonce: str, *, harmless: bool = False) -> str:
-    """Return a text between fences that it cannot close. `harmless` keeps every line as it is, for the goal's own words."""
+    """Return a text between fences that it cannot close. With `harmless`, every line stays as it is: for texts of the goal."""
     body = text.replace(nonce, "[fence]") if harmless else inert(text, nonce)
     return f"<{name} {nonce}>\n{body}\n</{name} {nonce}>"
 

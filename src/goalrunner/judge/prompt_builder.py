@@ -35,7 +35,7 @@ Events = Trail | Sequence[Mapping[str, Any]]
 def build_judge_prompt(
     goal: str | Goal, events: Events, *, deliverable: Deliverable | None = None, nonce: str | None = None
 ) -> str:
-    """Return the prompt of an audit, for use with a judge of one's own. (Source of the name: GoalLoop.)
+    """Return the prompt of an audit, for use with your own judge. (Source of the name: GoalLoop.)
 
     `goal` is an objective or a whole goal, `events` a trail or the chat messages of an agent (`agent.messages`). For an
     objective as a string and chat messages the response is judged, as GoalLoop does, unless `deliverable` is given.

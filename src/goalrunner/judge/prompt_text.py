@@ -75,7 +75,7 @@ HAPPENED = "What happened, oldest first:"
 
 @dataclass(frozen=True)
 class Form:
-    """The texts around goal and evidence."""
+    """The fixed texts before and after goal and evidence."""
 
     rules: str
     """The system prompt."""

@@ -24,7 +24,7 @@ def plain_fact(fact: str) -> str:
 def is_fact(observation: Observation, cited: str) -> bool:
     """Return whether the words are a fact of the observation, or several: alone, or as they stand in its heading.
 
-    That an output may be forged is a warning and proves nothing.
+    The fact that an output may be forged is a warning, not evidence.
     """
     facts = [fact for fact in observation.facts if not fact.startswith(FORGEABLE)]
     known = {_comparable(form) for fact in facts for form in (fact, plain_fact(fact))}
@@ -82,7 +82,7 @@ def observation_block(item: Observation, text: str, room: int, nonce: str, stale
 
 
 def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
-    """Return what the agent said, at a price of at most `room`, or of LEAST."""
+    """Return a claim of the agent, at a price of at most `room`, or of LEAST."""
     title = f"claim of the agent (round {item.round}), no evidence\n"
     shown = excerpt(text.strip(), room - price(title + fence("claim", "", nonce)), nonce)
     return title + fence("claim", shown, nonce, harmless=True)

@@ -1,4 +1,4 @@
-"""Citations of commands that the runner runs again: each one that ran is moved to what the runner saw."""
+"""Citations of commands that the runner runs again: each one is replaced by a citation of the new output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Replays:
     async def moved(self, outcome: JudgeOutcome, request: AuditRequest) -> tuple[JudgeOutcome, AuditRequest]:
         """Return a verdict whose citations name the replays, and the request with these in its trail.
 
-        A citation of something else, or of a command that could not run again, stays as it is: its freshness decides.
+        Other citations, and those of commands that could not run again, stay as they are and count while they are fresh.
         """
         if self._replay is None or not outcome.passed or outcome.score < request.minimum_score:
             return outcome, request
@@ -69,7 +69,7 @@ class Replays:
 
 
 def is_command(item: Observation) -> bool:
-    """Return whether an observation is of a command line that can run again; a validator runs in each check anyway."""
+    """Return whether an observation is of a command line that can run again. Validators are not: they run in each check."""
     if not item.command or item.path is not None or not item.shows:
         return False
     if not item.reported_by:
@@ -78,9 +78,9 @@ def is_command(item: Observation) -> bool:
 
 
 def same_words(quote: str, output: str) -> str:
-    """Return what an output has in place of a quote: the lines that differ only in durations, times, ids and the like.
+    """Return the lines of an output that differ from a quote only in durations, times, ids and the like.
 
-    It is the quote itself if the output has it, or has nothing like it.
+    Return the quote itself if the output contains it, or has no such lines.
     """
     forms = forms_of(quote)
     if any(Output(output).holds(form) for form in forms):

@@ -1,4 +1,4 @@
-"""Text as a terminal shows it and without what copying changes, and whether a quote stands in it."""
+"""Text as a terminal shows it, without details that copying changes, and the search for quotes in it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def readable(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Return readable text without what copying changes: Unicode form, typographic quotes and dashes, white space."""
+    """Return readable text without details that copying changes: Unicode form, typographic quotes and dashes, white space."""
     return folded_lines(text).replace("\n", " ")
 
 
@@ -67,7 +67,7 @@ def says_something(text: str) -> bool:
 
 
 def ends(text: str, size: int) -> tuple[str, str]:
-    """Return about `size` characters of each end, or the whole text and "" if the ends meet.
+    """Return about `size` characters of each end, or the whole text and "" if the ends overlap.
 
     An end that would cut a line in which the cursor moves has all of this line.
     """

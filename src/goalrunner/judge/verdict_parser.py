@@ -31,10 +31,10 @@ class UnreadableReplyError(ValueError):
 
 
 def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[[dict[str, Any]], bool]) -> Any:
-    """Return the outermost JSON object of an answer that is meant; repetitions and a leading `<think>` block are ignored.
+    """Return the only outermost JSON object that `is_meant` accepts; repetitions and a leading `<think>` block are ignored.
 
-    Raise UnreadableReplyError if there is none or another one, even in pieces that `keys` finds, and for what Python would
-    read as JSON but should not: a key twice, NaN, half of a surrogate pair.
+    Raise UnreadableReplyError if there is none or a different second one, even in pieces that `keys` finds, and for invalid
+    JSON that Python accepts: a repeated key, NaN, half of a surrogate pair.
     """
     found, rest = _objects(text)
     meant = [value for value in found if is_meant(value)]

@@ -43,7 +43,7 @@ class CriterionOutcome(_Strict):
     @field_validator("evidence", mode="before")
     @classmethod
     def _one_kind_each(cls, value: object) -> object:
-        """Return the citations; one that has a quote and a fact as two, both of which must hold."""
+        """Return the citations. One with a quote and a fact becomes two, both of which must hold."""
         if not isinstance(value, list):
             return value
         found: list[object] = []
@@ -100,7 +100,7 @@ class JudgeOutcome(_Strict):
 
 
 def missing_of(outcome: JudgeOutcome) -> str:
-    """Return what remains: the judge's own summary, else criterion by criterion."""
+    """Return what is missing: the judge's own summary, else a list by criterion."""
     if outcome.missing.strip():
         return outcome.missing.strip()
     unsatisfied = (criterion for criterion in outcome.criteria if not criterion.satisfied)
@@ -222,7 +222,7 @@ def _with_words(text: str, requirements: Sequence[Requirement]) -> Requirement |
 
 
 def _distinct(texts: Sequence[str]) -> dict[str, str]:
-    """Return each text once, by its words: a full stop or a first capital makes no other criterion."""
+    """Return each text once. Texts that differ only in a full stop or a first capital are the same criterion."""
     distinct: dict[str, str] = {}
     for text in texts:
         distinct.setdefault(_uncapitalised(text), text)
