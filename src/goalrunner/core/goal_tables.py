@@ -23,7 +23,7 @@ DEFAULT_EXPIRY = 24 * 3600.0
 
 
 class Approvals(Frozen):
-    """What waits for a person before it is done."""
+    """The actions and results that a person must approve."""
 
     require: tuple[Requirable, ...] = Field((), description="kinds of actions")
     commands: tuple[fields.Text, ...] = Field((), description="patterns of command lines, `*` for anything")
