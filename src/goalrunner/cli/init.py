@@ -110,7 +110,7 @@ def _baseline_lines(baseline: Baseline) -> Iterator[Line]:
 
 
 def schema(
-    name: Annotated[str, argument("[goal|outcome|state|events]", "What the schema describes; default: goal.")] = "goal",
+    name: Annotated[str, argument("goal|outcome|state|events", "What the schema describes.")] = "goal",
 ) -> int:
     """Print the JSON Schema of goal files, outcomes, states or events.
 

@@ -208,7 +208,7 @@ def _value(answer: Answer) -> dict[str, Any]:
 
 
 def measure(
-    names: Annotated[Texts, argument("[RUN]...", "Ids of runs; default: all runs.", options.run_ids)] = None,
+    names: Annotated[Texts, argument("RUN", "Ids of runs; default: all runs.", options.run_ids)] = None,
     json: options.Json = False,
 ) -> int:
     """Measure how complete and correct the records of runs are.

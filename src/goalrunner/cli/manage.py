@@ -100,7 +100,7 @@ def _target(name: str | None, goal_file: Path | None) -> Goal:
 
 
 def hook(
-    action: Annotated[str, argument("[install|uninstall]", "Write or remove the setting.")],
+    action: Annotated[str, argument("install|uninstall", "Write or remove the hook in the settings.")],
     agent: Annotated[str, argument("claude", "The agent.")] = "",
     goal: Annotated[File, option("FILE", "The goal; default: that of the folder.", "--goal")] = None,
     local: Annotated[bool, flag("--local", "Use .claude/settings.local.json of this folder.")] = False,
@@ -240,7 +240,7 @@ def forget(item: Annotated[str, argument("ID", "Id of an item, as goal memory pr
     return 0
 
 
-def help_(topic: Annotated[Text, argument("[PAGE]", "Name of a page; default: list the pages.")] = None) -> int:
+def help_(topic: Annotated[Text, argument("PAGE", "Name of a page; default: list the pages.")] = None) -> int:
     """Show a page of the documentation, or list the pages.
 
     For the name of a command, show its help.
