@@ -67,6 +67,12 @@ class Scene:
             time.sleep(0.005)
         assert bool(self.journals()) == present
 
+    def watchdogs(self) -> list[int]:
+        """The processes that undo the check if its runner ends; a shell at first."""
+        home = os.path.realpath(self.home).encode()
+        found = running(b"goalrunner.checking.undo")
+        return [pid for pid in found if home in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
 
 def end(runner: subprocess.Popen[bytes]) -> None:
     runner.kill()
@@ -134,9 +140,8 @@ def test_the_next_command_undoes_it_if_the_watchdog_was_killed_too(scene: Scene,
         scene.killed_after(moments.uniform(0.1, LONGEST), runner)
         # The watchdog may be a shell still, or at work already.
         time.sleep(moments.uniform(0, 0.4))
-        for pid in running(b"goalrunner.checking.undo\0"):
-            if os.path.realpath(scene.home).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
+        for pid in scene.watchdogs():
+            os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
         replay(scene.workspace, scene.home)
         assert not scene.journals()
@@ -155,9 +160,8 @@ def test_an_undo_that_is_killed_again_and_again_ends_in_the_same_state(scene: Sc
         time.sleep(moments.uniform(0.2, 0.6))
         program.kill()
         program.wait()
-        for pid in running(b"goalrunner.checking.undo\0"):
-            if os.path.realpath(scene.home).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
+        for pid in scene.watchdogs():
+            os.kill(pid, signal.SIGKILL)
     replay(scene.workspace, scene.home)
     assert scene.look() == scene.before
 
@@ -177,6 +181,8 @@ def test_a_check_of_a_living_runner_is_left_alone(scene: Scene) -> None:
     runner.stdin.write(b"\n")
     runner.stdin.flush()
     scene.await_journals(present=True)
+    while scene.journals() and not scene.watchdogs():  # until it runs, the journal alone would be left
+        time.sleep(0.001)
     os.kill(runner.pid, signal.SIGSTOP)
     try:
         if scene.journals():
