@@ -39,6 +39,10 @@ class TestMore:
         ("@pytest.fixture\ndef test_data(): pass", ()),
         ("def test_a(docker): pass", ()),
         ("def test_a():\n    if windows:\n        pytest.skip('no')", ()),
+        (
+            "def test_skips_blank_lines(): pass\ndef test_b():\n    assert run('--skip')",
+            ("test_skips_blank_lines", "test_b"),
+        ),
         ("async def test_a(): pass", ()),
         ("pytestmark = pytest.mark.slow\ndef test_a(): pass", ()),
         ("np = pytest.importorskip('numpy')\ndef test_a(): pass", ()),
@@ -100,3 +104,23 @@ async def test_a_file_whose_tests_the_environment_may_skip_need_not_run_one(sour
     base = ValidatorResult(name="tests", passed=False, command="pytest", test_ids=("tests/test_a.py",))
     (found,) = await with_uncollected([base], read)
     assert found.test_ids == (("tests/test_a.py",) if required else ())
+
+
+@pytest.mark.parametrize(
+    ("condition", "may_skip"),
+    [
+        ('shutil.which("docker") is None, reason="docker is missing or not running"', True),
+        ('sys.platform == "win32" or not os.environ.get("DB"), reason="no database"', True),
+        ('sys.platform not in app.PLATFORMS, reason="not here"', False),
+        ('os.environ.get("FAST") == app.FAST, reason="fast"', False),
+    ],
+)
+async def test_a_condition_of_the_environment_alone_may_skip_all_tests_of_a_file(
+    condition: str, may_skip: bool
+) -> None:
+    async def read(_: str) -> bytes | None:
+        return f"import app\n\n@pytest.mark.skipif({condition})\ndef test_a(): pass\n".encode()
+
+    base = ValidatorResult(name="tests", passed=False, command="pytest -q", test_ids=("tests/test_a.py",))
+    (found,) = await with_uncollected([base], read)
+    assert found.test_ids == (() if may_skip else base.test_ids)

@@ -179,9 +179,8 @@ _FIXTURES = frozenset(
 )
 """Fixtures of pytest itself, which skip no test."""
 _SKIPPING = re.compile(rb"pytestmark|importorskip|allow_module_level|__test__")
-_SKIPS = rb"\b(?:skipif|skipIf|skipUnless)\("
-_BY_ENVIRONMENT = re.compile(_SKIPS + rb"[\s(]*(?:not\b[\s(]*)?(?:sys|os|platform|shutil)\.(?!.*\b(?:and|or)\b)")
-"""A condition of the environment alone, under which a test is skipped."""
+_ENVIRONMENT = frozenset({"os", "platform", "shutil", "sys"})
+"""What a condition may name under which a test is skipped because of the environment alone."""
 
 
 async def with_uncollected(
@@ -200,9 +199,7 @@ async def with_uncollected(
             source = await read(path) or b""
             tests = tests_in(source)
             ids |= {f"{path}::{name}" for name in tests}
-            skips, by_environment = re.findall(_SKIPS, source), _BY_ENVIRONMENT.findall(source)
-            others = re.search(rb"importorskip|allow_module_level|SkipTest", source)
-            if not tests and skips and len(skips) == len(by_environment) and not others:
+            if not tests and _skips_by_environment(source):
                 ids.remove(path)  # all its tests may be skipped here once it can be imported
         found.append(result.model_copy(update={"test_ids": tuple(sorted(ids))}))
     return found
@@ -213,12 +210,8 @@ def tests_in(source: bytes) -> tuple[str, ...]:
 
     Tests with other marks and fixtures than the known ones are left out, because those may skip them.
     """
-    try:
-        nodes = [] if _SKIPPING.search(source) else ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
     found: list[str] = []
-    for node in nodes:
+    for node in () if _SKIPPING.search(source) else _parsed(source).body:
         if isinstance(node, ast.FunctionDef) and _runs(node):
             found.append(node.name)
         elif (
@@ -230,12 +223,32 @@ def tests_in(source: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _skips_by_environment(source: bytes) -> bool:
+    """Return whether `skipif` skips tests of a file on conditions of the environment alone, not of the code."""
+    calls = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Call) and node.args]
+    conditions = [call.args[0] for call in calls if _name(call.func) in ("skipif", "skipIf", "skipUnless")]
+    names = {node.id for one in conditions for node in ast.walk(one) if isinstance(node, ast.Name)}
+    others = re.search(rb"importorskip|allow_module_level|SkipTest", source)
+    return bool(names) and names <= _ENVIRONMENT and not others
+
+
+def _parsed(source: bytes) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def _runs(function: ast.FunctionDef) -> bool:
     """Return whether a function is a test that nothing but its own code can skip."""
     marks = [ast.unparse(mark) for mark in function.decorator_list]
     known = all(re.match(r"(?:pytest\.)?(?:mark\.)?(?:parametrize|filterwarnings)\(", mark) for mark in marks)
     given = {*re.findall(r"\w+", " ".join(marks)), *_FIXTURES}
-    skips = re.search(r"skip|xfail", ast.unparse(function), re.IGNORECASE)
+    skips = any(re.search(r"skip|xfail", _name(node), re.IGNORECASE) for node in ast.walk(function))
     return (
         function.name.startswith("test")
         and known
