@@ -86,6 +86,20 @@ def test_a_program_of_cargo_without_a_result_ended_early() -> None:
     assert record("exit-cargo").ended_early == "tests/it.rs"
 
 
+def test_a_program_of_cargo_that_is_quiet_and_prints_no_result_ended_early() -> None:
+    assert record("exit-quiet-cargo").ended_early == "cargo test"
+
+
+def test_what_a_test_of_cargo_prints_starts_no_program(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    output.write_text(
+        (OUTPUTS / "green-cargo.txt").read_text().replace("test adds ... ok", "test adds ... ok\nrunning 3 tests")
+    )
+    found, ids = record_of(output, (), "")
+    assert found.ended_early == ""
+    assert sorted(ids) == sorted(CARGO_TESTS)
+
+
 def test_names_of_cargo_do_not_count_if_tests_write_between_them(tmp_path: Path) -> None:
     output = tmp_path / "out"
     output.write_text((OUTPUTS / "green-cargo.txt").read_text().replace("test adds ... ok", "loudtest adds ... ok"))

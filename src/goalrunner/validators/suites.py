@@ -174,21 +174,25 @@ def _go_ids(output: str, *, asked: bool) -> list[str]:
 def _of_cargo(output: str) -> tuple[str, list[str]]:
     """Return a test program of cargo that started and printed no result, and the ids `tests/file.rs::module::test`.
 
-    The ids are relative to the package. There are none if output of tests stands between the names.
+    The ids are relative to the package. There are none if output of tests stands between the names. With `-q`, cargo
+    prints no names, and not which program it starts.
     """
-    early, target, began, ids, names, legible = "", "", False, [], 0, True
+    early, target, began, ended, ids, names, legible = "", "", False, False, [], 0, True
     for step in _CARGO_STEP.finditer(output):
         if step["test"]:
             ids += [_cargo_id(target, step["test"])] if target else []
             names += 1
             continue
-        if step[1] or step[2]:
-            early = early or (target if began else "")
-            target = step[1] or "doc"
-        elif step["passed"]:
-            legible = legible and names == int(step["passed"]) + int(step["failed"])
+        if step[3] and began and target:
+            continue  # a test printed it
+        if step["passed"]:
+            ended, legible = True, legible and names == int(step["passed"]) + int(step["failed"])
+        elif began and (target or step[3]):
+            early = early or target or "cargo test"
+        target = step[1] or ("doc" if step[2] else target)
         began, names = bool(step[3]), 0
-    return early or (target if began else ""), ids if legible else []
+    early = early or ((target or "cargo test") if began else "")
+    return early if target or ended else "", ids if legible else []
 
 
 def _cargo_id(target: str, name: str) -> str:
