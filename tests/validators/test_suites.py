@@ -77,6 +77,20 @@ def test_packages_that_are_not_built_count_only_if_go_was_asked_for_names() -> N
     assert record_of(OUTPUTS / "unbuilt-go.txt", (), "")[1] == []
 
 
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("go test -v ./...", True),
+        ("go test ./... -v", True),
+        ("go test -v=false ./...", False),
+        ("go test -v ./... | grep -v RUN", False),
+        ("go test -v ./a\ngo test ./b", False),
+    ],
+)
+def test_packages_that_are_not_built_count_if_all_lines_ask_go_for_names(line: str, counts: bool) -> None:
+    assert bool(record_of(OUTPUTS / "unbuilt-go.txt", (), line)[1]) is counts
+
+
 @pytest.mark.parametrize("name", ["red-cargo", "green-cargo", "green-go", "exit-go"])
 def test_a_program_of_cargo_that_printed_its_result_ended_by_itself(name: str) -> None:
     assert record(name).ended_early == ""

@@ -94,6 +94,14 @@ def names_go_tests(texts: str) -> bool:
     return any("go test" in text for text in lines) and _GO_UNREADABLE.search("\n".join(lines)) is None
 
 
+def _shows_go_tests(texts: str) -> bool:
+    """Return whether each `go test` names its tests because its own line says so, and nothing reads its output."""
+    lines = [text for text in texts.splitlines() if "go test" in text]
+    return bool(lines) and all(
+        re.search(r"\s-v(?:\s|$)", line) and not re.search(r"-json\b|[|>`]", line) for line in lines
+    )
+
+
 def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
     """Return the options that select tests: those of direct calls, and everywhere those whose selection varies."""
     found: list[str] = []
@@ -128,7 +136,8 @@ def record_of(
         quiet=_QUIET.search(texts) is not None,
         whole=whole,
     )
-    return record, [*_go_ids(text, asked=names_go), *cargo] if whole else []
+    asked = names_go or _shows_go_tests(texts)
+    return record, [*_go_ids(text, asked=asked), *cargo] if whole else []
 
 
 def _of(runner: Runner, output: str) -> list[RunnerCount]:
