@@ -75,6 +75,14 @@ def test_an_environment_that_no_command_leads_to_does_not_count(machine: Machine
     assert machine.found("cd web && npm test", "go test ./...") == []
 
 
+def test_a_program_that_is_not_of_python_imports_nothing(machine: Machine) -> None:
+    (machine.site / "_calc.pth").write_text(f"{machine.workspace}/src\n")
+    machine.program("ruff", "\x7fELF\x02")
+
+    assert machine.found("ruff check .") == []
+    assert machine.found("ruff check . && pytest") == ["_calc.pth"]
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

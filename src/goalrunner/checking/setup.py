@@ -189,7 +189,7 @@ def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout:
         if not any(one.name in _PROJECT_RUNNERS for one in programs):
             names = (str(checkout / one.words[0]) if "/" in one.words[0] else one.words[0] for one in programs)
             found = (shutil.which(name, path=env.get("PATH", os.defpath)) for name in names)
-            prefixes |= {Path(program).parent.parent for program in found if program}
+            prefixes |= {Path(program).parent.parent for program in found if program and _may_import(Path(program))}
     leads = re.compile(rf"^(?!#).*{re.escape(str(workspace))}(?![\w.-])", re.MULTILINE)
     return sorted(
         file
@@ -198,3 +198,12 @@ def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout:
         for file in prefix.glob(f"lib*/python*/*-packages/{pattern}")
         if leads.search(file.read_text(encoding="utf-8", errors="replace"))
     )
+
+
+def _may_import(program: Path) -> bool:
+    """Return whether a program is Python or a script; others, such as ruff, import nothing."""
+    try:
+        with program.open("rb") as file:
+            return "py" in program.name or file.read(2) == b"#!"
+    except OSError:
+        return True
