@@ -92,6 +92,8 @@ LINUX = "import sys, pytest\nimport calc\npytestmark = pytest.mark.skipif(sys.pl
         ("@unittest.skipUnless(shutil.which('docker'), '')\nclass A(TestCase): ...", False),
         ("@pytest.mark.skipif(not calc.READY, reason='')\ndef test_a(): pass", True),
         ("calc = pytest.importorskip('calc')\n" + LINUX + "def test_a(): pass", True),
+        (LINUX + "@pytest.mark.skipif(condition=calc.OFF, reason='')\ndef test_a(): pass", True),
+        (LINUX + "@pytest.mark.skipif('calc.OFF', reason='')\ndef test_a(): pass", True),
         ("@pytest.mark.skip\ndef test_a(): pass", True),
         ("@needs_docker\ndef test_a(): pass", True),
         ("def broken(", True),
@@ -111,6 +113,8 @@ async def test_a_file_whose_tests_the_environment_may_skip_need_not_run_one(sour
     [
         ('shutil.which("docker") is None, reason="docker is missing or not running"', True),
         ('sys.platform == "win32" or not os.environ.get("DB"), reason="no database"', True),
+        ('condition=sys.platform == "win32", reason="not here"', True),
+        ('sys.platform == "win32", app.OFF, reason="not here"', False),
         ('sys.platform not in app.PLATFORMS, reason="not here"', False),
         ('os.environ.get("FAST") == app.FAST, reason="fast"', False),
     ],

@@ -158,7 +158,7 @@ def _quick_import() -> Iterator[None]:
 
 @contextmanager
 def _deferred_models() -> Iterator[None]:
-    """Set pydantic's default of `defer_build` for a while; it is not public, and where it has moved nothing is deferred."""
+    """Let pydantic build models at their first use. Its default is not public; where it has moved, nothing is deferred."""
     try:
         defaults: Any = importlib.import_module("pydantic._internal._config").config_defaults
         before = defaults["defer_build"]

@@ -182,8 +182,7 @@ def _names(home: Path) -> list[str]:
     runs = home / "runs"
     try:
         with os.scandir(runs) as entries:
-            folders = (one for one in entries if (os.path.isdir(one) if one.is_symlink() else one.is_dir()))  # noqa: PTH112
-            return [one.name for one in folders if not one.name.startswith(".")]
+            return [one.name for one in entries if not one.name.startswith(".") and one.is_dir()]
     except FileNotFoundError:
         return []
     except OSError as error:

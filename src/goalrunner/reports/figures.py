@@ -258,7 +258,7 @@ class Summary:
 
 
 def _number(value: Any) -> float | None:
-    return value if type(value) in (int, float) and abs(value) < 1e300 else None  # and no bool
+    return value if type(value) in (int, float) and abs(value) < 1e300 else None  # True is no number
 
 
 def redacted_line(counts: Mapping[str, float]) -> str:

@@ -225,11 +225,11 @@ def tests_in(source: bytes) -> tuple[str, ...]:
 
 def _skips_by_environment(source: bytes) -> bool:
     """Return whether `skipif` skips tests of a file on conditions of the environment alone, not of the code."""
-    calls = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Call) and node.args]
-    conditions = [call.args[0] for call in calls if _name(call.func) in ("skipif", "skipIf", "skipUnless")]
-    names = {node.id for one in conditions for node in ast.walk(one) if isinstance(node, ast.Name)}
+    calls = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Call)]
+    given = [[*call.args, *call.keywords] for call in calls if _name(call.func) in ("skipif", "skipIf", "skipUnless")]
+    named = [{node.id for one in each for node in ast.walk(one) if isinstance(node, ast.Name)} for each in given]
     others = re.search(rb"importorskip|allow_module_level|SkipTest", source)
-    return bool(names) and names <= _ENVIRONMENT and not others
+    return bool(named) and all(names and names <= _ENVIRONMENT for names in named) and not others
 
 
 def _parsed(source: bytes) -> ast.Module:
