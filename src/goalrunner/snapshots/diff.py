@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
 from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.objects import Entry, object_id, raw, shown, tree_id
+from goalrunner.snapshots.objects import Entry, object_id, raw, shown
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -26,12 +25,15 @@ _PATCH = (
 )
 """The git command of a patch. Larger files are not shown line by line."""
 
-_ROW = re.compile(rb":(?P<entries>\d+ \d+ \w+ \w+) \w+\0(?P<path>[^\0]+)\0|\w+ \w+\n")
+_ROW = re.compile(rb":(\d+) (\d+) (\w+) (\w+) \w+\0([^\0]+)\0|\w+ \w+\n")
 """A path that differs, or the line that begins the comparison of two trees."""
-_ABSENT = Entry("", "")
 
-K = TypeVar("K")
-V = TypeVar("V")
+Step = dict[str, tuple[str, str]]
+"""What differs between two snapshots: by path, what identifies its content before and after, empty where it does not exist."""
+
+
+_MANIFEST = ""
+"""Stands for the list of what is not kept, in the differences of two trees."""
 
 
 class SnapshotReader:
@@ -87,21 +89,15 @@ class SnapshotReader:
 
     async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return everything that differs, sorted by path; repositories as `.git` or `vendor/lib/.git`."""
-        [(contents, states)] = await self._steps((old, new))
-        changes = [Change(path=path, kind=_kind(was, now)) for path, (was, now) in contents.items()]
-        changes += [Change(path=path, kind="repository") for path in states]
-        return tuple(sorted(changes, key=lambda change: (change.path, change.kind)))
+        [step] = await self._steps((old, new))
+        return tuple(Change(path=path, kind=_kind(path, *pair)) for path, pair in sorted(step.items()))
 
-    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
-        """Compare each of these with the next one; return by path what identifies its content before and after.
+    async def differences(self, snapshots: Sequence[Snapshot]) -> list[Step]:
+        """Compare each of these with the next one. Caches and the goal's `outputs` are left out.
 
-        It is empty where the path does not exist. Caches and the goal's `outputs` are left out. At most two git
-        processes run, however many snapshots there are.
+        At most two git processes run, however many snapshots there are.
         """
-        steps = [
-            {path: (_identity(was), _identity(now)) for path, (was, now) in contents.items()} | states
-            for contents, states in await self._steps(snapshots)
-        ]
+        steps = await self._steps(snapshots)
         return [{path: pair for path, pair in step.items() if not self._passing.match(path)} for step in steps]
 
     async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat:
@@ -120,11 +116,12 @@ class SnapshotReader:
         """
         trees = (f"{old.tree}:content", f"{new.tree}:content")
         output = await self.git.ask(*_PATCH, *trees, "--", *map(raw, paths))
-        unstored = _merged(await self.unstored(old), await self.unstored(new), None)
+        was, now = await self.unstored(old), await self.unstored(new)
         lines = [
-            f"{path}: {_said(was)} -> {_said(now)}\n"
-            for path, (was, now) in sorted(unstored.items())
-            if not paths or any(f"{path}/".startswith(one.rstrip("/") + "/") for one in paths)
+            f"{path}: {_said(was.get(path))} -> {_said(now.get(path))}\n"
+            for path in sorted(was.keys() | now.keys())
+            if was.get(path) != now.get(path)
+            and (not paths or any(f"{path}/".startswith(one.rstrip("/") + "/") for one in paths))
         ]
         return output.decode("utf-8", errors) + "".join(lines)
 
@@ -139,40 +136,41 @@ class SnapshotReader:
             found.append(output[start:end].decode("utf-8", "surrogateescape"))
         return found
 
-    async def _steps(
-        self, snapshots: Sequence[Snapshot]
-    ) -> list[tuple[dict[str, tuple[Entry, Entry]], dict[str, tuple[str, str]]]]:
-        """Return for each pair the paths that differ with their entries, and the repositories with their states."""
+    async def _steps(self, snapshots: Sequence[Snapshot]) -> list[Step]:
+        """Return for each pair of neighbours what differs, repositories included."""
         pairs = list(pairwise(snapshots))
-        rows = await self._rows([(old.tree, new.tree) for old, new in pairs])
-        manifests = [step.pop(b"unstored", (_ABSENT, _ABSENT)) for step in rows]
-        named = {entry.blob for pair in manifests for entry in pair} | {snapshot.repository for snapshot in snapshots}
-        blobs = await self._blobs(sorted(named - {""})) | {"": b"{}"}
-        steps = []
-        for contents, (was, now), (old, new) in zip(rows, manifests, pairs, strict=True):
-            step = {shown(path.removeprefix(b"content/")): pair for path, pair in contents.items()}
-            for path, pair in _merged(read_manifest(blobs[was.blob]), read_manifest(blobs[now.blob]), None).items():
-                there = step.get(path, (_ABSENT, _ABSENT))
-                step[path] = pair[0] or there[0], pair[1] or there[1]
-            states = _merged(json.loads(blobs[old.repository]), json.loads(blobs[new.repository]), "")
-            steps.append(({path: pair for path, pair in step.items() if pair[0] != pair[1]}, states))
+        steps = await self._rows(pairs)
+        manifests = [[side.partition(" ")[2] for side in step.pop(_MANIFEST, ("", ""))] for step in steps]
+        named = {blob for pair in manifests for blob in pair} | {snapshot.repository for snapshot in snapshots}
+        blobs = {"": b"{}", **await self._blobs(sorted(named - {""}))}
+        for step, pair, manifest in zip(steps, pairs, manifests, strict=True):
+            was, now = (
+                {path: f"{entry.mode} {entry.blob} not kept" for path, entry in read_manifest(blobs[blob]).items()}
+                | json.loads(blobs[snapshot.repository])
+                for blob, snapshot in zip(manifest, pair, strict=True)
+            )
+            for path in was.keys() | now.keys():
+                there = step.pop(path, ("", ""))
+                sides = was.get(path) or there[0], now.get(path) or there[1]
+                if sides[0] != sides[1]:
+                    step[path] = sides
         return steps
 
-    async def _rows(self, pairs: Sequence[tuple[str, str]]) -> list[dict[bytes, tuple[Entry, Entry]]]:
-        """Return for each pair of trees the paths that differ, and their entries."""
-        stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+    async def _rows(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[Step]:
+        """Return for each pair what differs in their trees."""
+        stdin = "".join(f"{old.tree} {new.tree}\n" for old, new in pairs).encode()
         output = await self.git.ask("diff-tree", "--stdin", "-r", "-z", "--no-renames", stdin=stdin)
-        steps: list[dict[bytes, tuple[Entry, Entry]]] = []
+        steps: list[Step] = []
         for row in _ROW.finditer(output):
-            if row["path"] is None:
+            if row[5] is None:
                 steps.append({})
                 continue
-            was_mode, mode, was, now = row["entries"].decode().split(" ")
             # An absent path has an id of zeros.
-            steps[-1][row["path"]] = (
-                Entry(was_mode, was) if was.strip("0") else _ABSENT,
-                Entry(mode, now) if now.strip("0") else _ABSENT,
-            )
+            sides = [
+                f"{row[one].decode()} {row[one + 2].decode()}" if row[one + 2].strip(b"0") else "" for one in (1, 2)
+            ]
+            path = _MANIFEST if row[5] == b"unstored" else shown(row[5].removeprefix(b"content/"))
+            steps[-1][path] = (sides[0], sides[1])
         if len(steps) != len(pairs):
             raise GitFailed(f"a snapshot cannot be read: a tree is not in {self.git.store}")
         return steps
@@ -199,9 +197,6 @@ class SnapshotReader:
         output = await self.git.ask("ls-tree", "-r", "-z", "--full-tree", tree)
         rows = [row.partition(b"\t") for row in output.split(b"\0")[:-1]]
         listed = {path: Entry(meta[:6].decode(), meta[12:].decode()) for meta, _, path in rows}
-        files = [(path, entry.mode, entry.blob) for path, entry in listed.items()]
-        if await asyncio.to_thread(tree_id, files, b"content") != tree:
-            raise self.changed("a folder")
         manifest = listed.pop(b"unstored", None)
         unstored = (await self._blobs([manifest.blob]))[manifest.blob] if manifest else b"{}"
         return {shown(path.removeprefix(b"content/")): entry for path, entry in listed.items()} | read_manifest(
@@ -209,18 +204,10 @@ class SnapshotReader:
         )
 
 
-def _merged(old: Mapping[K, V], new: Mapping[K, V], absent: V) -> dict[K, tuple[V, V]]:
-    """Return by key the values before and after, where they differ."""
-    pairs = {key: (old.get(key, absent), new.get(key, absent)) for key in old.keys() | new.keys()}
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _identity(entry: Entry) -> str:
-    return "" if entry == _ABSENT else f"{entry.mode} {entry.blob}{'' if entry.stored else ' not kept'}"
-
-
-def _kind(was: Entry, now: Entry) -> Literal["added", "modified", "deleted"]:
-    return "added" if was == _ABSENT else "deleted" if now == _ABSENT else "modified"
+def _kind(path: str, was: str, now: str) -> Literal["added", "modified", "deleted", "repository"]:
+    if path.rpartition("/")[2] == ".git":  # no file of this name is in a snapshot
+        return "repository"
+    return "modified" if was and now else "added" if now else "deleted"
 
 
 def _said(entry: Entry | None) -> str:

@@ -1,4 +1,4 @@
-"""The kinds of paths in a workspace, a quick look at it without git, and the removal of files and folders."""
+"""The kinds of paths in a workspace, and the removal of files and folders."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ LARGE = 50_000_000
 
 UNREADABLE = Entry("000000", "", stored=False)
 
+_EFFECTIVE = os.access in os.supports_effective_ids
 _TICK = 50_000_000
 """Nanoseconds of one tick of a file system's clock: two changes within one may have the same time."""
 
@@ -43,20 +44,19 @@ class Sorter:
         self._large = large
         self._hashes: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
 
-    def sort(self, paths: Collection[bytes], doubtful: Collection[bytes]) -> Sorted:
-        """Classify paths; `doubtful` ones could not be read before and are opened first."""
+    def sort(self, paths: Collection[bytes]) -> Sorted:
+        """Classify paths; one below a link does not exist."""
         result = Sorted()
-        folders: dict[bytes, bool] = {b"": True}
+        real: dict[bytes, bool] = {}
         for path in sorted(paths):
+            folder = os.path.dirname(path)
+            if folder not in real:
+                real[folder] = self.is_folder(folder)
             try:
-                is_real = self._is_real(os.path.dirname(path), folders)
-                info = os.lstat(os.path.join(self._root, path)) if is_real else None
-                entry = self._unstored(path, info, path in doubtful) if info else None
-            except (FileNotFoundError, NotADirectoryError):
+                info = os.lstat(os.path.join(self._root, path)) if real[folder] else None
+                entry = self._unstored(path, info) if info else None
+            except FileNotFoundError:
                 info = entry = None
-            except OSError:
-                result.unstored[path] = UNREADABLE
-                continue
             if info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
                 result.gone.append(path)
             elif entry:
@@ -64,16 +64,6 @@ class Sorter:
             else:
                 result.storable.append(path)
         return result
-
-    def unreadable(self, paths: Collection[bytes]) -> set[bytes]:
-        """Return the paths that exist and cannot be opened."""
-        found = set()
-        for path in paths:
-            try:
-                self._try(path)
-            except OSError as error:
-                found |= set() if isinstance(error, FileNotFoundError | NotADirectoryError) else {path}
-        return found
 
     def changed_since(self, paths: Collection[bytes], second: int) -> set[bytes]:
         """Return the paths whose inode changed in that second of the epoch or later."""
@@ -85,27 +75,10 @@ class Sorter:
 
     def is_folder(self, path: bytes) -> bool:
         """Return whether a path is a folder and none of its parents is a link."""
-        try:
-            return self._is_real(path, {b"": True})
-        except OSError:
-            return False
+        place = os.path.join(self._root, path).rstrip(b"/")
+        return os.path.realpath(place) == place and os.path.isdir(place)
 
-    def _is_real(self, folder: bytes, known: dict[bytes, bool]) -> bool:
-        """Return whether a folder and all of its parents are folders and not links."""
-        if folder not in known:
-            known[folder] = self._is_real(os.path.dirname(folder), known) and stat.S_ISDIR(
-                os.lstat(os.path.join(self._root, folder)).st_mode
-            )
-        return known[folder]
-
-    def _try(self, path: bytes) -> None:
-        try:
-            os.close(os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
-        except OSError:
-            if not os.path.islink(os.path.join(self._root, path)):
-                raise
-
-    def _unstored(self, path: bytes, info: os.stat_result, doubtful: bool) -> Entry | None:
+    def _unstored(self, path: bytes, info: os.stat_result) -> Entry | None:
         """Return the entry of a file whose content is not kept; None for other files."""
         parts = path.lower().split(b"/")
         is_link = stat.S_ISLNK(info.st_mode)
@@ -116,8 +89,9 @@ class Sorter:
             return Entry("120000", content_hash(place, info.st_mode).hex(), stored=False)
         if not stat.S_ISREG(info.st_mode):
             return None
-        if doubtful:
-            self._try(path)
+        if not os.access(place, os.R_OK, effective_ids=_EFFECTIVE):
+            os.lstat(place)  # raises if it was removed in the meantime
+            return UNREADABLE
         if info.st_size <= self._large and not is_reserved:
             return None
         mark = (info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns, info.st_ctime_ns)
@@ -150,85 +124,6 @@ def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
 def read_manifest(data: bytes) -> dict[str, Entry]:
     """Return the entries of a manifest. Raise ValueError."""
     return {path: Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
-
-
-def closed_folders(folder: Path, ignored: Collection[bytes]) -> frozenset[bytes]:
-    """Return the folders below `folder` that cannot be read and are not ignored, relative to it."""
-    root, closed = os.fsencode(folder), set[bytes]()
-    for way, inner, _ in os.walk(root):
-        paths = {name: os.path.relpath(os.path.join(way, name), root) for name in inner if name != b".git"}
-        inner[:] = [
-            name for name, path in paths.items() if path not in ignored and not os.path.islink(os.path.join(way, name))
-        ]
-        can = os.access in os.supports_effective_ids
-        closed |= {
-            paths[name]
-            for name in inner
-            if not os.access(os.path.join(way, name), os.R_OK | os.X_OK, effective_ids=can)
-        }
-    return frozenset(closed)
-
-
-LIMIT = 4_000
-"""Files and folders; git is faster in a larger workspace."""
-_RACY_BYTES = 4_000_000
-
-
-@dataclass
-class Look:
-    """The names in each folder, the signature of each watched file, and hashes of files that changed just before.
-
-    The latter may change again without another signature.
-    """
-
-    names: dict[bytes, list[bytes]] = field(default_factory=dict)
-    files: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
-    racy: dict[bytes, bytes] = field(default_factory=dict)
-
-
-def quick_look(root: bytes, ignored: Collection[bytes]) -> Look | None:
-    """Look at everything below `root` but `ignored` paths (folders end with a slash), without git.
-
-    Return None if there is too much, or it cannot be read.
-    """
-    closed = frozenset(path.rstrip(b"/") for path in ignored)
-    seen, now = Look(), time.time_ns()
-    waiting, count, budget = [b""], 0, _RACY_BYTES
-    try:
-        while waiting:
-            folder = waiting.pop()
-            with os.scandir(os.path.join(root, folder)) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-            seen.names[folder] = [entry.name for entry in found]
-            count += len(found)
-            for entry in found:
-                path = os.path.join(folder, entry.name)
-                if entry.name == b".git" or path in closed:
-                    continue
-                info = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(info.st_mode):
-                    waiting.append(path)
-                    continue
-                seen.files[path] = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-                if now - max(info.st_ctime_ns, info.st_mtime_ns) < _TICK:
-                    budget -= info.st_size
-                    seen.racy[path] = content_hash(entry.path, info.st_mode) if budget >= 0 else b""
-            if count > LIMIT or budget < 0:
-                return None
-    except OSError:
-        return None
-    return seen
-
-
-def unchanged(root: bytes, before: Look, now: Look) -> bool:
-    """Return whether nothing changed between two looks."""
-    if before.names != now.names or before.files != now.files:
-        return False
-    try:
-        racy = before.racy.items()
-        return all(content_hash(os.path.join(root, path), before.files[path][0]) == content for path, content in racy)
-    except OSError:
-        return False
 
 
 _PATIENCE = 5.0

@@ -9,8 +9,9 @@ import time
 from collections.abc import Collection, Iterable
 from functools import partial
 
+from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.files import UNREADABLE, Sorter, closed_folders
+from goalrunner.snapshots.files import Sorter
 from goalrunner.snapshots.git import Answer, Git, GitFailed, both
 from goalrunner.snapshots.objects import ONE_PACK, Entry
 from goalrunner.snapshots.repositories import Start
@@ -20,14 +21,6 @@ _EMPTY_BLOB = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _PLACEHOLDER = b".goalrunner-looks-inside"
 _MANY = 1_000
 _BATCH = 5_000
-
-
-class Unsettled(GitFailed):
-    """Some of the paths were removed, shrank or could not be opened while git read them."""
-
-    def __init__(self, message: str, paths: Collection[bytes]) -> None:
-        super().__init__(message)
-        self.paths = paths
 
 
 class Index:
@@ -43,14 +36,11 @@ class Index:
         self._racy = frozenset[bytes]()
         with contextlib.suppress(FileNotFoundError):
             self._racy = frozenset((git.store / "racy").read_bytes().split(b"\0")[:-1])
-        self._doubtful: set[bytes] = set()
         self._tracked: frozenset[bytes] = frozenset()
         self._absent: frozenset[bytes] = frozenset()
         self._written = ""
         self.folders: set[bytes] = {b""}
         """Every folder that contains, or contained, a watched path."""
-        self.size = 0
-        """The number of files in the index at the first snapshot."""
 
     async def settle(self, tracked_by_user: Collection[bytes] | None) -> None:
         """Prepare the index for the first snapshot: remove what this start ignores, unless the user's repository tracks it.
@@ -62,51 +52,41 @@ class Index:
         held, ignored = map(set, await both(self._listed(), self._listed("--ignored", self._rules)))
         if tracked_by_user is not None:
             hidden = ignored.intersection(tracked_by_user) | set(tracked_by_user).difference(held)
-            found = await asyncio.to_thread(self._sorter.sort, hidden, self._doubtful)
+            found = await asyncio.to_thread(self._sorter.sort, hidden)
             self._start.write_tracked(sorted({*found.storable, *found.unstored}))
         self._tracked = self._absent = self._start.tracked()
         await self._forget(ignored - self._tracked)
         self._written = ""
         self._write_racy(self._racy - (ignored - self._tracked))
         self._know(held)
-        self.size = len(held)
 
     async def update(self) -> tuple[str, dict[bytes, Entry]]:
         """Read what changed; return the tree and the entries that are not in it. Raise WorkspaceError."""
         for _ in range(_TRIES - 1):
-            try:
+            with contextlib.suppress(GitFailed):  # a file was removed, or shrank, while git read it
                 return await self._update()
-            except Unsettled as unsettled:
-                self._doubtful |= await asyncio.to_thread(self._sorter.unreadable, unsettled.paths)
         return await self._update()
 
     async def _update(self) -> tuple[str, dict[bytes, Entry]]:
-        modified, others, folders = await self._look()
+        modified, others = await self._look()
         began = int(time.time())
         paths = modified | others | self._racy | self._absent
-        found = await asyncio.to_thread(self._sorter.sort, paths, self._doubtful)
-        closed = tuple(folder + b"/" for folder in folders)
-        unstored = {path: entry for path, entry in found.unstored.items() if not path.startswith(closed)}
-        unstored |= dict.fromkeys(closed, UNREADABLE)
+        found = await asyncio.to_thread(self._sorter.sort, paths)
         storable = frozenset(found.storable)
         await self._forget(self._racy | (modified - storable))
         await self._add(found.storable)
         self._write_racy(frozenset(await asyncio.to_thread(self._sorter.changed_since, storable, began - 1)))
-        self._absent = (self._absent | self._tracked.intersection([*found.gone, *unstored])) - storable
+        self._absent = (self._absent | self._tracked.intersection([*found.gone, *found.unstored])) - storable
         self._know(storable)
         if paths or not self._written:
             self._written = ""
             self._written = (await self._ask("write-tree")).decode().strip()
-        return self._written, unstored
+        return self._written, found.unstored
 
     async def ignored(self) -> list[bytes]:
         """Return the ignored paths; an ignored folder ends with a slash."""
         output = await self._ask("ls-files", "--others", "--ignored", "--directory", self._rules, "-z")
         return output.split(b"\0")[:-1]
-
-    def watches(self, ignored: bytes) -> bool:
-        """Return whether an ignored path is, or contains, a path that the user's repository tracks."""
-        return any(path == ignored or (ignored.endswith(b"/") and path.startswith(ignored)) for path in self._tracked)
 
     def doubt(self, paths: Iterable[bytes]) -> None:
         """Let the next update read these paths whatever their times are."""
@@ -119,23 +99,20 @@ class Index:
                 self.folders.add(folder)
                 folder = os.path.dirname(folder)
 
-    async def _look(self) -> tuple[set[bytes], set[bytes], frozenset[bytes]]:
-        """Return what differs from the index: changed paths, and other paths; and the folders that cannot be read."""
+    async def _look(self) -> tuple[set[bytes], set[bytes]]:
+        """Return what differs from the index: changed paths, and other paths."""
         arguments = ("diff-files", "--name-only", "-z", "--no-renames")
         changed, found = await both(self._git.run(*arguments, tree=self._git.workspace), self._others())
         if changed.code != 0:
             raise GitFailed(f"the index of {self._git.store} is damaged: {changed.errors.decode('utf-8', 'replace')}")
+        for line in (changed.errors + found.errors).decode("utf-8", "replace").splitlines():
+            if line.endswith("Permission denied"):
+                hint = "give yourself access to it (chmod u+rwx), or add it to .gitignore"
+                raise WorkspaceError(f"{self._git.workspace} cannot be read: {line.removeprefix('warning: ')}", hint)
         modified, others = set(changed.output.split(b"\0")[:-1]), set(found.output.split(b"\0")[:-1])
-        closed = frozenset[bytes]()
-        if changed.errors or found.errors:
-            ignored = {path.rstrip(b"/") for path in await self.ignored()}
-            closed = await asyncio.to_thread(closed_folders, self._git.workspace, ignored)
         if nested := {path for path in others if path.endswith(b"/")}:
             others = (others - nested) | await self._inside(nested)
-        for folder in closed:
-            modified |= set(await self._listed("--", folder))
-        inside = tuple(folder + b"/" for folder in closed)
-        return modified, {path for path in others if not path.startswith(inside)}, closed
+        return modified, others
 
     async def _others(self, *paths: bytes) -> Answer:
         """Return what is neither ignored nor in the index; a nested repository ends with a slash."""
@@ -177,12 +154,7 @@ class Index:
         bulk = self._bulk if len(paths) >= _MANY else ()
         for first in range(0, len(paths), _BATCH):
             stdin = b"".join(path + b"\0" for path in paths[first : first + _BATCH])
-            try:
-                await self._ask(
-                    *bulk, *["update-index", "--add", "--remove", "--replace", "-z", "--stdin"], stdin=stdin
-                )
-            except GitFailed as error:
-                raise Unsettled(error.message, paths) from error
+            await self._ask(*bulk, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin)
 
     def _write_racy(self, paths: frozenset[bytes]) -> None:
         if paths != self._racy:

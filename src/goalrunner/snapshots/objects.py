@@ -9,7 +9,7 @@ import os
 import re
 import weakref
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,20 +46,6 @@ def write_tree(store: Path, *, trees: Mapping[str, str], blobs: Mapping[str, str
 def object_id(kind: str, body: bytes) -> str:
     """Return the id that git gives to this content."""
     return hashlib.sha1(f"{kind} {len(body)}\0".encode() + body, usedforsecurity=False).hexdigest()
-
-
-def tree_id(files: Iterable[tuple[bytes, str, str]], *folders: bytes) -> str:
-    """Return the id of the tree with these files (path, mode and blob of each), and with `folders` even if they are empty."""
-    rows, inner = [], dict[bytes, list[tuple[bytes, str, str]]]({name: [] for name in folders})
-    for path, mode, blob in files:
-        name, slash, rest = path.partition(b"/")
-        if slash:
-            inner.setdefault(name, []).append((rest, mode, blob))
-        else:
-            rows.append((name, mode, name, blob))
-    # Git sorts a folder as if its name ended with a slash.
-    rows += [(name + b"/", "40000", name, tree_id(below)) for name, below in inner.items()]
-    return object_id("tree", b"".join(b"%b %b\0%b" % (m.encode(), n, bytes.fromhex(i)) for _, m, n, i in sorted(rows)))
 
 
 def _write(store: Path, kind: str, body: bytes) -> str:

@@ -17,7 +17,7 @@ from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import SnapshotReader
 from goalrunner.snapshots.files import Sorter, content_hash, set_aside
 from goalrunner.snapshots.git import Git
-from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, object_id, raw, shown
+from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, raw
 
 
 class Placing:
@@ -37,9 +37,6 @@ class Placing:
             await self._with_new_index(
                 folder, "-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content"
             )
-            entries = await self._reading.entries(snapshot)
-            if changed := await asyncio.to_thread(_changed, folder, entries):
-                raise self._reading.changed(changed)
             unstored = await self._reading.unstored(snapshot)
             missing = await asyncio.to_thread(
                 lambda: [path for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
@@ -91,29 +88,6 @@ class Placing:
             return content_hash(target, os.lstat(target).st_mode).hex() == entry.blob
         except (OSError, shutil.Error):
             return False
-
-
-def _changed(folder: Path, entries: Mapping[str, Entry]) -> str:
-    """Return the first path of a checkout that differs from the stored files of a snapshot; empty if there is none."""
-    root = os.fsencode(folder)
-    stored = {path: entry for path, entry in entries.items() if entry.stored}
-    found = {
-        shown(os.path.relpath(os.path.join(at, name), root))
-        for at, folders, names in os.walk(root)
-        for name in (*names, *(name for name in folders if os.path.islink(os.path.join(at, name))))
-    }
-    for path in sorted(found ^ stored.keys()):
-        return path
-    for path, entry in stored.items():
-        place = os.path.join(root, raw(path))
-        if os.path.islink(place):
-            mode, data = "120000", os.readlink(place)
-        else:
-            mode = "100755" if os.stat(place).st_mode & 0o100 else "100644"
-            data = Path(os.fsdecode(place)).read_bytes()
-        if (mode, object_id("blob", data)) != (entry.mode, entry.blob):
-            return path
-    return ""
 
 
 def remove_whole(path: Path) -> None:

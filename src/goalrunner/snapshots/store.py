@@ -19,7 +19,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
-from goalrunner.snapshots.files import LARGE, LIMIT, Look, Sorter, manifest, quick_look, unchanged
+from goalrunner.snapshots.files import LARGE, Sorter, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import Claim, Entry, raw, shown
@@ -62,16 +62,11 @@ class SnapshotStore(SnapshotReader):
         self._tracked: set[bytes] | None = None
         self._last: Snapshot | None = None
         self._root = os.fsencode(self.workspace)
-        self._seen: Look | None = None
-        """The look at the workspace that belongs to the last snapshot, if it is known."""
-        self._content: tuple[str, dict[bytes, Entry]] | None = None
-        self._ignored: tuple[Look | None, list[bytes]] | None = None
-        """The ignored paths, and the look with which they were found; None in a large workspace."""
         self._turn = asyncio.Lock()
 
     def close(self) -> None:
         """Release the workspace. Snapshots can still be read."""
-        self._index = self._tracked = self._seen = self._content = self._ignored = None
+        self._index = self._tracked = None
         if self._claim:
             self._claim.close()
             self._claim = None
@@ -83,7 +78,7 @@ class SnapshotStore(SnapshotReader):
                 try:
                     return await self._take(await self._ready())
                 except GitFailed:  # a power cut damaged the index or an object: create both again
-                    self._index = self._seen = None
+                    self._index = None
                     (self.folder / "index").unlink(missing_ok=True)
                     return await self._take(await self._ready())
             except OSError as error:
@@ -93,9 +88,7 @@ class SnapshotStore(SnapshotReader):
     async def ignored_names(self) -> tuple[str, ...]:
         """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""
         async with self._turn:
-            index = await self._ready()
-            is_known = await self._look(index) is not None and self._ignored is not None
-            found = self._ignored[1] if is_known and self._ignored else await index.ignored()
+            found = await (await self._ready()).ignored()
         home = f"{os.path.relpath(self._home, self.workspace)}/"
         return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
 
@@ -122,7 +115,6 @@ class SnapshotStore(SnapshotReader):
         placing = Placing(self, self._sorter)
         async with self._turn:
             (await self._ready()).doubt(map(raw, changes))
-            self._seen = None
             if paths:
                 await placing.restore_paths(before, snapshot, wanted & changes)
             else:
@@ -162,39 +154,12 @@ class SnapshotStore(SnapshotReader):
             self._tracked = await tracked_paths(self.git, [*repositories, *([self._parent] if self._parent else [])])
 
     async def _take(self, index: Index) -> Snapshot:
-        content, unstored = await self._read(index)
+        content, unstored = await index.update()
         states = dict[str, str]()
         for one in await asyncio.to_thread(self._repositories, index.folders):
             name = os.path.relpath(one.root / ".git", self.workspace)
             states[shown(os.fsencode(name))] = await self._states.state(one)
         return await asyncio.to_thread(self._keep, content, unstored, states)
-
-    async def _read(self, index: Index) -> tuple[str, dict[bytes, Entry]]:
-        """Return the tree and the entries that are not in it; git is not asked if nothing changed."""
-        # The look comes before git reads: what changes in between differs at the next look.
-        look = await self._look(index)
-        before, content = self._seen, self._content
-        if look and before and content:
-            same = await asyncio.to_thread(unchanged, self._root, before, look)
-            if same:
-                return content
-        self._content = await index.update()
-        self._seen = look
-        return self._content
-
-    async def _look(self, index: Index) -> Look | None:
-        """Look at the workspace, after asking git what is ignored if names are new; None in a large workspace."""
-        if index.size > LIMIT:
-            return None
-        known = self._ignored
-        if known is not None:
-            look = await asyncio.to_thread(quick_look, self._root, known[1])
-            if look is None or (known[0] is not None and known[0].names == look.names):
-                return look
-        ignored = [path for path in await index.ignored() if not index.watches(path)]
-        again = await asyncio.to_thread(quick_look, self._root, ignored)
-        self._ignored = again, ignored
-        return again
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
         """Return the repositories in `folders`, and the one around the workspace."""
