@@ -42,51 +42,10 @@ def test_a_missing_program_is_named_with_what_to_type(tmp_path: Path) -> None:
     assert raised.value.hint == "install no-such-program-here, or name another program in the goal file"
 
 
-def test_a_mistyped_folder_is_named_with_the_line_to_write(tmp_path: Path) -> None:
-    goal = _goal(_made(tmp_path, "tests/unit/test_a.py"), "pytest -q unit")
-    (finding,) = hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)})
-    assert finding.message == "validator check0: unit does not exist"
-    assert finding.hint == "did you mean tests/unit?"
-    assert warnings_before(goal, ENVIRON) == ()
-
-
 @pytest.mark.parametrize("line", ["./check.sh", "true", "python3 check.py", "pytest tests/test_new.py", "pytest"])
 def test_what_the_work_may_bring_is_no_reason_to_fail(tmp_path: Path, line: str) -> None:
     goal = _goal(tmp_path, line)
     refuse_hopeless(goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"})
-
-
-def test_a_path_that_does_not_exist_yet_and_a_workspace_without_tests_are_warnings(tmp_path: Path) -> None:
-    goal = _goal(tmp_path, "pytest tests/test_new.py", "pytest -q", "./check.sh")
-    assert warnings_before(goal, ENVIRON) == (
-        "validator check0 fails until tests/test_new.py exists",
-        "validator check1 fails until there are tests: the workspace has no test file",
-        "validator check2 fails until check.sh exists",
-    )
-
-
-@pytest.mark.parametrize(
-    ("line", "missing"),
-    [
-        ("cd src && pytest -q", "src"),
-        ("./run_tests.sh -v", "run_tests.sh"),
-        ("CI=1 ./run_tests.sh", "run_tests.sh"),
-        (".venv/bin/pytest -q", ".venv/bin/pytest"),
-        # These exist, or an earlier command may bring them.
-        ("cd tests && pytest -q", ""),
-        ("make && ./app", ""),
-        ("./app || true", ""),
-        ("cd $DIR && pytest", ""),
-        ("/usr/bin/true", ""),
-        ("true", ""),
-    ],
-)
-def test_a_folder_or_script_that_a_line_starts_with_and_that_does_not_exist_is_a_warning(
-    tmp_path: Path, line: str, missing: str
-) -> None:
-    goal = _goal(_made(tmp_path, "tests/test_a.py"), line)
-    found = [warning for warning in warnings_before(goal, ENVIRON) if "until" in warning]
-    assert found == ([f"validator check0 fails until {missing} exists"] if missing else [])
 
 
 def test_what_setup_prepares_is_not_missing(tmp_path: Path) -> None:
@@ -98,14 +57,6 @@ def test_a_folder_of_a_validator_that_does_not_exist_is_a_warning(tmp_path: Path
     spec = {"name": "a", "run": "pytest -q", "cwd": "tets"}
     goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
     assert warnings_before(goal, ENVIRON) == ("validator a fails until the folder tets exists",)
-
-
-def test_a_misspelled_test_file_is_named_with_the_line_to_write(tmp_path: Path) -> None:
-    goal = _goal(_made(tmp_path, "tests/test_parser.py"), "pytest tests/test_praser.py")
-    (finding,) = hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)})
-    assert finding.message == "validator check0: tests/test_praser.py does not exist"
-    assert finding.hint == "did you mean tests/test_parser.py?"
-    assert warnings_before(goal, ENVIRON) == ()
 
 
 @pytest.mark.parametrize(
@@ -130,34 +81,6 @@ def test_a_line_that_the_shell_cannot_parse_is_refused_and_not_run(
 def test_a_line_is_parsed_and_not_run_before_the_start(tmp_path: Path, line: str) -> None:
     refuse_hopeless(_goal(tmp_path, line), ENVIRON)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("objective", "hint"),
-    [
-        ("Add tests of the parser.", "; did you mean tests/test_parser.py?"),
-        ("Write test_praser.py.", "; did you mean tests/test_parser.py?"),
-    ],
-)
-def test_a_missing_test_file_that_the_work_may_bring_is_no_refusal(tmp_path: Path, objective: str, hint: str) -> None:
-    goal = _goal(_made(tmp_path, "tests/test_parser.py"), "pytest tests/test_praser.py", objective=objective)
-    assert not list(hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)}))
-    assert warnings_before(goal, ENVIRON) == (f"validator check0 fails until tests/test_praser.py exists{hint}",)
-
-
-def test_a_misspelled_test_target_or_script_is_named_with_the_line_to_write(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("def test_names(): ...\n")
-    (tmp_path / "Makefile").write_text("check:\n")
-    goal = _goal(tmp_path, "pytest test_a.py::test_name", "make chekc", "npm test")
-    programs = _path_with_pytest(tmp_path)
-    (Path(programs) / "npm").symlink_to("pytest")
-    (Path(programs) / "make").symlink_to("pytest")
-    found = [(item.message, item.hint) for item in hopeless_validators(goal, {**ENVIRON, "PATH": programs})]
-    assert found == [
-        ("validator check0: test_a.py has no test_name", "did you mean test_names?"),
-        ("validator check1: Makefile has no target chekc", "did you mean check?"),
-    ]
-    assert warnings_before(goal, ENVIRON) == ('validator check2: there is no package.json with a script "test"',)
 
 
 def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: Path) -> None:
@@ -185,25 +108,6 @@ def test_a_missing_program_may_be_what_is_expected(tmp_path: Path) -> None:
     spec = {"name": "gone", "run": "no-such-program-here", "expect": {"exit_code": 127}}
     goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
     refuse_hopeless(goal, ENVIRON)
-
-
-def test_a_script_that_is_not_executable_is_a_persons_to_change(tmp_path: Path) -> None:
-    _made(tmp_path, "check.sh")
-    (finding,) = hopeless_validators(_goal(tmp_path, "./check.sh"), ENVIRON)
-    assert (finding.message, finding.hint) == (
-        "validator check0 cannot run here: ./check.sh cannot be executed",
-        "chmod +x ./check.sh",
-    )
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"objective": "Make check.sh executable."}, {"workspace": {"allow": ["check.sh"]}}],
-    ids=["named", "allowed"],
-)
-def test_a_script_that_the_work_may_change_is_not(tmp_path: Path, more: dict[str, Any]) -> None:
-    _made(tmp_path, "check.sh")
-    assert not list(hopeless_validators(_goal(tmp_path, "./check.sh", **more), ENVIRON))
 
 
 def _path_with_pytest(folder: Path) -> str:

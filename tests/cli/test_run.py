@@ -202,7 +202,6 @@ def test_a_dry_run_prints_the_goal_and_spends_nothing(
         checks     pytest: pytest -q · 10 min
         checked in overlay · existing tests and their configuration are protected
         protected  {goal_file.name}
-        warning    validator pytest fails until there are tests: the workspace has no test file
         dry run    Nothing was run or written.
         """)
     assert api.goals == []

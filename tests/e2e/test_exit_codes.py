@@ -67,15 +67,12 @@ def test_complete_is_0(place: Path, own_home: Path) -> None:
             "validator_missing",
             "no-such-program-here: not found",
         ),
-        ("scripted/r.jsonl", 'validator = "pytest unit"', "validator_missing", "did you mean tests/unit?"),
     ],
 )
 def test_what_a_dry_run_refuses_ends_a_run_before_its_baseline(
     place: Path, own_home: Path, model: str, checks: str, reason: str, said: str
 ) -> None:
     recording(place / "r.jsonl", agent("never asked"))
-    (place / "tests" / "unit").mkdir(parents=True)
-    (place / "tests" / "unit" / "test_a.py").write_text("def test_a(): pass\n")
     path = goal_file(place, model, checks=checks)
     dry, ended = goal("run", path, "--dry-run", cwd=place), goal("run", path, cwd=place)
     assert (dry.code, ended.code) == (4, 4), (dry, ended)
@@ -84,6 +81,17 @@ def test_what_a_dry_run_refuses_ends_a_run_before_its_baseline(
     assert outcome_of(own_home)["stop_reason"] == reason
     assert "baseline_taken" not in next((own_home / "runs").glob("*/events.jsonl")).read_text()
     assert not (place.parent / "ran").exists()
+
+
+@pytest.mark.slow
+def test_a_mistyped_path_ends_a_run_at_its_baseline_with_the_path_that_is_meant(place: Path, own_home: Path) -> None:
+    recording(place / "r.jsonl", agent("never asked"))
+    (place / "tests" / "unit").mkdir(parents=True)
+    (place / "tests" / "unit" / "test_a.py").write_text("def test_a(): pass\n")
+    ended = goal("run", goal_file(place, "scripted/r.jsonl", checks='validator = "pytest unit"'), cwd=place)
+    outcome = outcome_of(own_home)
+    assert (ended.code, outcome["stop_reason"], outcome["iterations"]) == (4, "validator_missing", 0)
+    assert "unit does not exist; did you mean tests/unit?" in outcome["message"]
 
 
 @pytest.mark.parametrize("role", ["agent", "judge"])

@@ -27,10 +27,9 @@ from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.absent_programs import Absent, Place, absent_program, syntax_error
-from goalrunner.validators.absent_targets import TestTree, absent_targets, mentions
 from goalrunner.validators.check_files import check_files
 from goalrunner.validators.exit_codes import weaknesses_of
+from goalrunner.validators.obstacles import Place, missing_program, syntax_error
 from goalrunner.validators.spec_validator import name_of
 
 # Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace.
@@ -187,36 +186,25 @@ def listed(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list
 
 
 def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[ValidatorMissing]:
-    """Yield an error for each line that only a person can correct: a syntax error, a missing program or tool, a mistyped path."""
+    """Yield an error for each line that the shell cannot parse, or whose first program is not on PATH."""
     workspace = workspace_of(goal)
-    tree = TestTree(workspace)
     for spec in goal.validators:
+        name, folder = f"validator {name_of(spec)}", Path(os.path.realpath(workspace / spec.cwd))
         if spec.run and (why := syntax_error(spec.run)):
             first, *more = spec.run.strip().splitlines()
             hint = f"correct this line of the goal file: run = {json.dumps(first + (' ...' if more else ''))}"
-            yield ValidatorMissing(f"validator {name_of(spec)} is not a valid command line for {SHELL}: {why}", hint)
-    for spec, place in _commands(goal, workspace, environ):
-        for item in _absent(spec, place, tree, goal):
-            if item.mistake:
-                yield ValidatorMissing(f"validator {name_of(spec)}{item.message}", item.hint)
-
-
-def _absent(spec: ValidatorSpec, place: Place, tree: TestTree, goal: Goal) -> Iterator[Absent]:
-    """Yield what the line of a validator names and what does not exist."""
-    line, said, setup = spec.run or "", _said(goal), bool(goal.workspace.setup)
-    # What `setup` installs is not there yet.
-    program = None if setup else absent_program(line, place)
-    path = program.path if program is not None else ""
-    is_work = path and (mentions(said, path) or Patterns(goal.workspace.allow).match(path))
-    if program is not None and not is_work:
-        yield program
-    yield from (item for item in absent_targets(line, place, tree, said) if not (setup and item.is_start))
+            yield ValidatorMissing(f"{name} is not a valid command line for {SHELL}: {why}", hint)
+        # What `setup` installs is not there yet.
+        elif spec.run and spec.expect.exit_code not in _NOT_STARTED and not goal.workspace.setup:
+            missing = missing_program(spec.run, Place(workspace, folder, {**environ, **spec.env}))
+            if missing is not None:
+                yield ValidatorMissing(f"{name} cannot run here: {missing[0]}", missing[1])
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a person should know before round 1: weak validators, and paths and patterns without a file."""
+    """Return what a person should know before round 1: weak validators, and folders, modules and patterns without a file."""
     workspace, setup = workspace_of(goal), goal.workspace.setup
-    tree, found = TestTree(workspace), []
+    found: list[str] = []
     for spec in goal.validators:
         folder, name = workspace / spec.cwd, f"validator {name_of(spec)}"
         if spec.run and not (spec.hidden or setup or folder.is_dir()):
@@ -225,27 +213,9 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         is_there = (folder / module).is_dir() or (folder / f"{module}.py").is_file()
         if module and not (spec.hidden or is_there or importlib.util.find_spec(module)):
             found.append(f"{name} fails until the module {module} exists, in the workspace or installed")
-    for spec, place in _commands(goal, workspace, environ):
-        if spec.hidden:
-            continue
-        found += weaknesses_of(spec)
-        items = [item for item in _absent(spec, place, tree, goal) if not item.mistake]
-        found += [f"validator {name_of(spec)}{'; '.join(filter(None, (item.message, item.hint)))}" for item in items]
+        found += () if spec.hidden else weaknesses_of(spec)
     activity = activity_warning(goal)
     return (*([activity] if activity else []), *dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
-
-
-def _commands(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> Iterator[tuple[ValidatorSpec, Place]]:
-    for spec in goal.validators:
-        if spec.run and spec.expect.exit_code not in _NOT_STARTED:
-            folder = Path(os.path.realpath(workspace / spec.cwd))
-            if folder.is_dir():
-                yield spec, Place(workspace, folder, {**environ, **spec.env})
-
-
-def _said(goal: Goal) -> str:
-    """Return the text of the goal; a path in it may be what the work has to create."""
-    return "\n".join((goal.objective, *goal.success_criteria, *goal.constraints))
 
 
 _CRITIC = "critic"

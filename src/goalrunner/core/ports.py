@@ -29,6 +29,8 @@ class ValidationContext:
     conversation: Conversation
     scratch: Callable[[str], Path]
     """A fresh path in the run's own folder; the argument is a suffix."""
+    criteria: tuple[str, ...] = ()
+    """The goal's criteria and constraints."""
 
 
 class Validator(Protocol):

@@ -196,6 +196,7 @@ class Checks:
             response=response,
             conversation=parts.conversation,
             scratch=parts.scratch,
+            criteria=(*self._state.goal.success_criteria, *self._state.goal.constraints),
         )
 
     async def _request(self, number: int) -> AuditRequest:

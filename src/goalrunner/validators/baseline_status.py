@@ -1,4 +1,4 @@
-"""The results of validators at the baseline, whether one is red or cannot run on this machine, and records of the start."""
+"""The results of validators at the baseline, whether the environment may be why one is red, and records of the start."""
 
 from __future__ import annotations
 
@@ -15,21 +15,12 @@ from pydantic import TypeAdapter
 from goalrunner.checking.protection import BEFORE, COMPARED
 from goalrunner.core.errors import RecordError
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.ports import HIDDEN
-from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.files import write_whole
-from goalrunner.system.launcher import SHELL
-from goalrunner.validators.absent_programs import TOOLS, Place, absent_program
 from goalrunner.validators.check_files import check_files, named_paths, text_of
-from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE, calls
+from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE
 from goalrunner.validators.spec_validator import variables_named
 
-_NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
-_UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
-_OF_PLUGINS = re.compile(r"(?:-n|--(?:no-)?cov|--benchmark|--dist|--numprocesses|--reruns|--timeout)")
-"""Beginnings of options of pytest that a plugin brings, rather than a conftest.py."""
-_NO_PIPEFAIL = "Illegal option -o pipefail"
 _ENVIRONMENTAL = re.compile(
     r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
     r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
@@ -44,56 +35,6 @@ _BY_KERNEL = re.compile(
 """What the kernel refuses in the check environment and may allow outside of it."""
 _FREE_BYTES = 1_000_000
 _PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
-
-
-def obstacle(result: ValidatorResult, place: Place) -> str:
-    """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
-
-    A script, a module or a test that is not there yet inside the workspace may be what the work is to bring. So may a
-    program that a script of the workspace misses in its turn.
-    """
-    if result.passed:
-        return ""
-    missing = _NO_MODULE.search(result.feedback) if result.exit_code == 1 else None
-    if missing and missing[2] in TOOLS and missing[2] in _modules(result.command, place):
-        package = missing[2].replace("_", "-")
-        hint = f"{missing[1]} -m pip install {package}, in [workspace] setup if checks run in a fresh checkout"
-        return f"No module named {missing[2]}; {hint}"
-    if result.reason == "not_found":
-        if result.summary == f"{SHELL}: not found":
-            return result.summary
-        if HIDDEN in result.summary:
-            return f'{result.summary}; name its real folder in PATH, or write [workspace] sandbox = "none"'
-        absent = absent_program(result.command, place, ran=True)
-        if absent is None or absent.path or absent.word not in result.summary:
-            return ""
-        return f"{absent.message.removeprefix(' cannot run here: ')}; {absent.hint}"
-    if _NO_PIPEFAIL in result.feedback and "pipefail" in result.command:
-        return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
-    return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
-
-
-def _modules(line: str, place: Place) -> set[str]:
-    """Return the modules that a line starts with `python -m`, without those of the workspace."""
-    found = {program.words[0].partition(".")[0] for program in programs(line) if program.module}
-    folders = (place.workspace, place.workspace / "src")
-    return {
-        module
-        for module in found
-        if not any((folder / name).exists() for folder in folders for name in (module, f"{module}.py"))
-    }
-
-
-def usage_obstacle(command: str, output: str) -> str:
-    """Return why pytest refuses an option of the line itself, and what helps; empty if the work may bring the option."""
-    words = {word for call in calls(command) if call.runner.name == "pytest" for word in call.arguments}
-    found = _UNKNOWN_OPTION.search(output)
-    for refused in found[1].split() if found else ():
-        name = refused.partition("=")[0]
-        if {refused, name} & words and _OF_PLUGINS.match(name):
-            hint = "install its plugin, or remove it from the goal file"
-            return f"pytest does not know {name}; {hint}"
-    return ""
 
 
 def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:

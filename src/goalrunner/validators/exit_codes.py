@@ -8,11 +8,17 @@ from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import SHELLS, Program, programs
-from goalrunner.validators.absent_programs import CHECKERS
 from goalrunner.validators.pytest_report import Report
 from goalrunner.validators.runners import RUNNERS, Summary, calls
 from goalrunner.validators.spec_validator import text_of_end
 
+_CHECKERS = frozenset(
+    """
+    ruff mypy pyright basedpyright flake8 pylint black isort bandit tox nox make just task ctest rspec phpunit eslint
+    tsc biome prettier shellcheck golangci-lint diff cmp grep
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Programs whose exit code is their answer, beside the known test runners."""
 _SURE = frozenset({"true", ":", "echo", "printf"})
 _PASSING = frozenset({"tee", "tail", "head", "cat", "less", "more", "ts"})
 """Programs that end a pipeline to show or keep output."""
@@ -46,7 +52,7 @@ def _traps(command: str) -> Iterator[str]:
     checks = [program for program in found if program.name and program.name not in _NO_CHECKS]
     for program in found:
         words = program.words
-        certain = program in direct or program.name in CHECKERS or "/" in (words or ("",))[0]
+        certain = program in direct or program.name in _CHECKERS or "/" in (words or ("",))[0]
         for word in words[1:] if certain else ():
             if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(f"{program.name} {word}"):
                 yield f"`{word}` of {program.name} {reason}"

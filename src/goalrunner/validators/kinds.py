@@ -24,14 +24,12 @@ from goalrunner.core.ports import Completion, Launcher, ValidationContext, Valid
 from goalrunner.core.verdict import NOT_PASSED, TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators import child
-from goalrunner.validators.absent_programs import Place
-from goalrunner.validators.absent_targets import TestTree, folder_without_tests
-from goalrunner.validators.baseline_status import obstacle
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
 from goalrunner.validators.exit_codes import contradiction
 from goalrunner.validators.fewer_tests import ended_early
+from goalrunner.validators.obstacles import Place, mistyped, obstacle
 from goalrunner.validators.pytest_report import PytestReporting, Report
-from goalrunner.validators.runners import PYTEST_NO_TESTS, calls, ways
+from goalrunner.validators.runners import calls, ways
 from goalrunner.validators.spec_validator import (
     Answer,
     NamedValidator,
@@ -72,9 +70,9 @@ class ShellValidator(SpecValidator):
             tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
         result = result.model_copy(update=tests)
         place = Place(context.workspace, cwd, self._variables)
-        why = await in_thread(obstacle, result, place)
-        if result.exit_code == PYTEST_NO_TESTS and not context.iteration:
-            why = why or folder_without_tests(self.command, place, TestTree(context.workspace), context.objective)
+        why = "" if result.passed else obstacle(result, place)
+        if not (result.passed or why or context.iteration):
+            why = await in_thread(mistyped, result, place, "\n".join((context.objective, *context.criteria)))
         if why:
             result = result.model_copy(update={"cannot_run": True, "summary": why})
         return result, completion.output if completion.output.exists() else None
