@@ -222,7 +222,15 @@ def test_it_is_a_module_too() -> None:
     assert ran.stdout == f"goal {__version__}\n"
 
 
-HEAVY = ("litellm", "pydantic", "rich", "goalrunner.goalfile", "goalrunner.app", "goalrunner.core.goal", "asyncio")
+HEAVY = (
+    "litellm",
+    "pydantic",
+    "rich.console",
+    "goalrunner.goalfile",
+    "goalrunner.app",
+    "goalrunner.core.goal",
+    "asyncio",
+)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["list"], ["status"], ["status", "k3", "--json"]])

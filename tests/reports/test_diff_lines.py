@@ -29,10 +29,9 @@ def test_lines_keep_their_kind_and_code_has_colours() -> None:
     (code, picture), left_out = files_of(PATCH, 100)
     assert (code.path, code.added, code.removed, left_out) == ("parser.py", 1, 1, 0)
     assert [kind for kind, _ in code.lines] == ["@", " ", "-", "+", " ", ""]
-    coloured = [pieces for _, pieces in code.coloured(colours=True)]
-    assert [piece for piece in coloured[1] if piece[0]] == [("k", "def"), ("nf", "parse")]
-    assert "".join(text for _, text in coloured[1]) == "def parse(text):"
-    assert "".join(text for kind, text in coloured[3] if kind == "s") == '"""Read'
+    coloured = [html for _, html in code.coloured(colours=True)]
+    assert coloured[1] == '<i class="k">def</i> <i class="nf">parse</i>(text):'
+    assert coloured[3].strip() == '<i class="s2">"""Read</i>'
     assert (picture.path, picture.binary, picture.lines) == ("logo.png", True, [])
 
 

@@ -6,8 +6,8 @@ from goalrunner.core import events
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Budget, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
-from goalrunner.reports.layout import Layout
-from goalrunner.reports.narrative import resolved_text
+from goalrunner.reports.layout import laid_out
+from goalrunner.reports.narrative import resolved_lines
 from goalrunner.reports.next_steps import origin_of
 from goalrunner.reports.show import show_text
 from goalrunner.reports.status import closing_lines
@@ -53,8 +53,7 @@ def closing(status: GoalStatus, *labels: str, differing: tuple[str, ...] = ()) -
         labels=labels,
         differing=differing,
     )
-    layout = Layout(None)
-    return layout.text(closing_lines(outcome)).splitlines()
+    return laid_out(closing_lines(outcome)).splitlines()
 
 
 def test_every_label_is_named_at_the_end() -> None:
@@ -91,7 +90,7 @@ def test_a_pattern_that_matches_nothing_is_repeated_at_the_end_of_a_run_that_is_
 
     def told(status: GoalStatus) -> str:
         outcome = GoalOutcome(status=status, iterations=1, run_id="r", objective="x")
-        return Layout(None).text(closing_lines(outcome, origin=origin))
+        return laid_out(closing_lines(outcome, origin=origin))
 
     assert f"note       {note}\n" in told(GoalStatus.CAPPED)
     assert "another" not in told(GoalStatus.CAPPED)
@@ -113,7 +112,7 @@ def test_a_goal_is_printed_with_every_default_filled_in() -> None:
             ValidatorSpec(name="style", python="checks:style", timeout=None),
         ),
     )
-    assert resolved_text(goal, place="git, clean") == dedent("""\
+    assert laid_out(resolved_lines(goal, place="git, clean")) == dedent("""\
         goal       Make parse() accept empty input.
         criteria   pytest passes
                    parse('') returns an empty Document
@@ -136,7 +135,7 @@ def test_what_must_be_said_aloud_is_said() -> None:
         workspace=WorkspaceConfig(path="/w"),
         validators=(ValidatorSpec(run="true"),),
     )
-    assert resolved_text(goal).splitlines()[3:] == [
+    assert laid_out(resolved_lines(goal)).splitlines()[3:] == [
         "judge      none; the validators decide",
         "limits     no round limit · no timeout · no budget",
         "checks     true · 10 min",

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.reports.layout import Fact, Layout, Line, Quoted, Step, clean, cut, one_line, pad, width, wrap
+from goalrunner.reports.layout import Fact, Line, Quoted, Step, clean, cut, laid_out, one_line, pad, width, wrap
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.steps import event_lines
 from tests.support import told_run
@@ -17,7 +17,7 @@ from tests.support import told_run
 def drawn(columns: int | None) -> str:
     narrative = Narrative(lambda _: "git, clean")
     lines = [line for record in told_run.two_rounds() for line in narrative.tell(record)]
-    return Layout(columns).text(lines)
+    return laid_out(lines, columns)
 
 
 def test_a_terminal_of_80_columns_wraps_what_is_missing_under_its_column() -> None:
@@ -60,18 +60,18 @@ def test_a_narrow_terminal_puts_the_remark_below() -> None:
 
 
 def test_a_long_time_takes_room_from_the_gap_first() -> None:
-    rows = Layout().text([Step("shell", subject="make", time="12 min 34 s", remark="exit 0")])
+    rows = laid_out([Step("shell", subject="make", time="12 min 34 s", remark="exit 0")])
     assert rows == "           · shell   make                 12 min 34 s   exit 0\n"
 
 
 def test_what_a_person_copies_is_never_wrapped() -> None:
     path = "/state/" + "long/" * 20
-    assert Layout(40).text([Fact("", path, whole=True)]) == f"           {path}\n"
+    assert laid_out([Fact("", path, whole=True)], 40) == f"           {path}\n"
 
 
 def test_a_flood_of_text_is_cut_even_in_a_pipe() -> None:
-    assert len(Layout().text([Fact("goal", "x" * 100_000)])) < 2_100
-    assert len(Layout().text([Step("judge", remark="x" * 100_000)])) < 2_100
+    assert len(laid_out([Fact("goal", "x" * 100_000)])) < 2_100
+    assert len(laid_out([Step("judge", remark="x" * 100_000)])) < 2_100
 
 
 TEXT = st.text(max_size=120)
@@ -85,18 +85,18 @@ LINES = st.one_of(
 @example(Step("", subject="", time="0.1 s"), 44)
 @given(LINES, st.integers(40, 200))
 def test_no_row_is_wider_than_the_terminal(line: Line, columns: int) -> None:
-    for row in Layout(columns).text([line]).split("\n"):
+    for row in laid_out([line], columns).split("\n"):
         assert width(row) <= columns
 
 
 @given(LINES)
 def test_a_pipe_gets_one_row_a_line_or_two_for_a_pair(line: Line) -> None:
-    assert 1 <= Layout().text([line]).count("\n") <= 2
+    assert 1 <= laid_out([line]).count("\n") <= 2
 
 
 def test_a_quoted_line_keeps_its_indentation_and_is_wrapped_between_words() -> None:
     line = Quoted("\tif  x:\x1b]0;owned\x07" + " and the next" * 9)
-    assert Layout(40).text([line]).splitlines() == [
+    assert laid_out([line], 40).splitlines() == [
         "               if  x: and the next and",
         "                 the next and the next",
         "                 and the next and the",
@@ -109,7 +109,7 @@ LONG = "for name in one two three; do echo compiling $name and what it depends o
 
 def test_a_long_command_is_whole_and_its_time_stands_below() -> None:
     step = Step("shell", subject=LONG, time="0.9 s", remark="exit 1")
-    assert Layout(80).text([step]) == (
+    assert laid_out([step], 80) == (
         "           · shell   for name in one two three; do echo compiling $name and what\n"
         "                     it depends on; done\n"
         "             0.9 s   exit 1\n"
@@ -117,14 +117,14 @@ def test_a_long_command_is_whole_and_its_time_stands_below() -> None:
 
 
 def test_a_very_long_command_has_four_rows_and_its_time_stands_below() -> None:
-    rows = Layout(80).text([Step("shell", subject=LONG * 9, time="0.9 s")]).splitlines()
+    rows = laid_out([Step("shell", subject=LONG * 9, time="0.9 s")], 80).splitlines()
     assert len(rows) == 5
     assert rows[3].endswith("…")
     assert rows[4].strip() == "0.9 s"
 
 
 def test_a_long_remark_stands_below_the_step_in_the_full_width() -> None:
-    _, *below = Layout(80).text([Step("judge", "✗", "0.62", remark="missing " * 25)]).splitlines()
+    _, *below = laid_out([Step("judge", "✗", "0.62", remark="missing " * 25)], 80).splitlines()
     assert [len(row) - len(row.lstrip()) for row in below] == [13, 13, 13, 13]
 
 
@@ -135,7 +135,7 @@ def asked(columns: int | None) -> str:
     event = events.ApprovalRequested(
         approval_id="a1", kind="shell", action=PUSH, rule='[approvals] commands = "git push*"'
     )
-    return Layout(columns).text(event_lines(event))
+    return laid_out(event_lines(event), columns)
 
 
 def test_what_a_person_is_asked_is_wrapped_on_a_narrow_terminal() -> None:
@@ -159,8 +159,7 @@ def test_what_a_person_is_asked_is_whole_at_any_width(columns: int | None) -> No
 
 
 def test_a_name_that_is_one_column_longer_moves_no_remark_out_of_its_column() -> None:
-    layout = Layout(80)
-    short, long = (layout.text([Step(name, "✓", "a1", remark="by ann")]) for name in ("shell", "approval"))
+    short, long = (laid_out([Step(name, "✓", "a1", remark="by ann")], 80) for name in ("shell", "approval"))
     assert short.index("by ann") == long.index("by ann")
 
 

@@ -11,7 +11,6 @@ from markdown_it.token import Token
 from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
-from goalrunner.reports.next_steps import Origin
 from goalrunner.reports.status import block, code, escaped, summary_markdown
 from tests.support.told_run import outcome
 
@@ -65,7 +64,7 @@ def test_a_run_that_is_not_complete_has_the_output_of_red_validators_and_the_com
     capped = outcome(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
     red = ValidatorResult(name="tests", passed=False, summary="2 failed", feedback="E  assert 1 == 2\n2 failed\n")
     hidden = ValidatorResult(name="secret", passed=False, summary="exit 1", feedback="the case is ''", hidden=True)
-    text = summary_markdown(capped, red=[red, hidden], origin=Origin(round_ended=True))
+    text = summary_markdown(capped, red=[red, hidden], origin={"round_ended": True})
     assert text.startswith("## goal: capped (max iterations)\n")
     assert "<details><summary>tests: 2 failed</summary>\n\n```text\nE  assert 1 == 2\n2 failed\n```" in text
     assert "the case is" not in text

@@ -141,12 +141,6 @@ def test_the_figures_of_a_round() -> None:
     assert stat_text(RoundPatch(1, (), "")) == ""
 
 
-def test_long_paths_are_cut_for_a_terminal() -> None:
-    path = "a/" * 30 + "x.py"
-    (line, _) = stat_text(RoundPatch(1, (Change(path=path, kind="added"),), ""), columns=40).splitlines()
-    assert line == f"{path[:22]}…  added, not kept"
-
-
 def test_a_patch_for_a_terminal_has_no_escape_sequences_of_the_files() -> None:
     patch = RoundPatch(1, CHANGES, "@@ -0,0 +1,2 @@\n+\tred \x1b[31m\n+two\r\n")
     assert patch_text(patch) == "@@ -0,0 +1,2 @@\n+       red \n+two\n"

@@ -11,9 +11,9 @@ from goalrunner.core.observation import EvidenceRow, TranscriptRef
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
-from goalrunner.reports.layout import width
-from goalrunner.reports.review import evidence_text, evidence_value, verdict_text
-from goalrunner.reports.show import show_text, state_text
+from goalrunner.reports.layout import laid_out, width
+from goalrunner.reports.review import evidence_facts, evidence_value, verdict_facts
+from goalrunner.reports.show import show_text, state_lines
 from tests.support import told_run
 from tests.support.told_run import created, green_verdict, numbered, red_verdict, started
 
@@ -22,8 +22,8 @@ def test_a_run_is_told_again_with_its_end() -> None:
     told = "".join(show_text(told_run.two_rounds(), folder="/state/runs/k3f9-make-parse"))
     assert told == dedent("""\
         goal       Make parse() accept empty input.
-        workspace  /src/parser                                     run    k3f9-make-parse
-        agent      anthropic/claude-sonnet-4-5                     judge  openai/gpt-5-mini
+        workspace  /src/parser                           run    k3f9-make-parse
+        agent      anthropic/claude-sonnet-4-5           judge  openai/gpt-5-mini
         limits     10 rounds · 30 min · no budget
         round 1    · shell   pytest -q tests/test_parser.py   0.9 s   exit 1
                    · edit    src/parser.py              +4 −1
@@ -172,7 +172,7 @@ def test_each_approval_says_who_when_and_on_which_evidence() -> None:
         ApprovalRecorded(approval_id="a2", decision="denied", by="bob", reason="not today", guarded=False),
         asked("a3", "git tag"),
     )
-    lines = state_text(state).splitlines()
+    lines = laid_out(state_lines(state)).splitlines()
     assert [line for line in lines if line.startswith(("approvals", "           a"))] == [
         "approvals  a1: git push ([approvals] shell) · approved by ann at 2026-11-02T10:04:00.000+00:00, on o3, o4",
         (
@@ -233,7 +233,7 @@ ROWS = (
 
 
 def test_the_table_for_a_pipe() -> None:
-    assert evidence_text("k3f9-make-parse", RED, ROWS) == (
+    assert laid_out(evidence_facts("k3f9-make-parse", RED, ROWS)) == (
         "run        k3f9-make-parse\n"
         "verdict    not complete · 0.62 · by the judge\n"
         "✓          parse('') returns an empty Document\n"
@@ -256,7 +256,7 @@ def test_the_table_for_a_pipe() -> None:
 
 
 def test_the_table_fits_a_narrow_terminal_and_loses_nothing() -> None:
-    text = evidence_text("k3f9-make-parse", RED, ROWS, columns=32)
+    text = laid_out(evidence_facts("k3f9-make-parse", RED, ROWS), 32)
     assert max(width(line) for line in text.splitlines()) <= 32
     assert text.startswith(
         "run        k3f9-make-parse\n"
@@ -272,9 +272,9 @@ def test_the_table_fits_a_narrow_terminal_and_loses_nothing() -> None:
 
 
 def test_a_run_without_a_verdict_says_so() -> None:
-    assert evidence_text("k3f9", None, ()) == "run        k3f9\nverdict    none yet\n"
+    assert laid_out(evidence_facts("k3f9", None, ())) == "run        k3f9\nverdict    none yet\n"
     empty = GoalVerdict(score=0, complete=False, source="fallback")
-    assert evidence_text("k3f9", empty, ()) == (
+    assert laid_out(evidence_facts("k3f9", empty, ())) == (
         "run        k3f9\n"
         "verdict    not complete · 0.00 · the judge's answer could not be read\n"
         "           It names no criterion and cites no evidence.\n"
@@ -291,7 +291,7 @@ def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
 
 
 def test_a_complete_verdict_lists_its_criteria() -> None:
-    assert verdict_text(green_verdict()) == dedent("""\
+    assert laid_out(verdict_facts(green_verdict())) == dedent("""\
         verdict    complete · 1.00
         criteria   ✓ pytest passes
                    ✓ parse('') returns an empty Document
@@ -299,7 +299,7 @@ def test_a_complete_verdict_lists_its_criteria() -> None:
 
 
 def test_a_red_verdict_says_what_is_missing() -> None:
-    assert verdict_text(red_verdict("no \x1b[31mevidence")) == dedent("""\
+    assert laid_out(verdict_facts(red_verdict("no \x1b[31mevidence"))) == dedent("""\
         verdict    not complete · 0.62
         criteria   ✗ parse('') works: no evidence
         """)
@@ -307,16 +307,16 @@ def test_a_red_verdict_says_what_is_missing() -> None:
 
 def test_answers_that_could_not_be_read_are_no_verdict() -> None:
     fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
-    assert verdict_text(fallback) == "verdict    none; the judge's answers could not be read\n"
+    assert laid_out(verdict_facts(fallback)) == "verdict    none; the judge's answers could not be read\n"
 
 
 def test_what_a_criterion_says_already_is_not_said_again() -> None:
     criteria = (CriterionVerdict(criterion="a", satisfied=False, missing="show it"),)
     for missing in ("show it", "a: show it", "a:  show it\n"):
         verdict = GoalVerdict(score=1.0, complete=False, missing=missing, criteria=criteria)
-        assert verdict_text(verdict) == "verdict    not complete · 1.00\ncriteria   ✗ a: show it\n"
+        assert laid_out(verdict_facts(verdict)) == "verdict    not complete · 1.00\ncriteria   ✗ a: show it\n"
     more = GoalVerdict(score=1.0, complete=False, missing="a: show it\nand more", criteria=criteria)
-    assert verdict_text(more).endswith("missing    and more\n")
+    assert laid_out(verdict_facts(more)).endswith("missing    and more\n")
 
 
 def test_the_final_answer_keeps_its_lines_and_its_indentation() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from goalrunner.reports import status
 from goalrunner.reports.figures import Summary
+from goalrunner.reports.layout import laid_out
 from goalrunner.reports.next_steps import message_lines, next_steps
 from goalrunner.reports.tables import listing_text
 from tests.support.told_run import MISSING, TIME, summary
@@ -22,12 +23,12 @@ from tests.support.told_run import MISSING, TIME, summary
 NOW = datetime.fromisoformat(TIME) + timedelta(minutes=3)
 
 
-def status_text(values: dict[str, Any], **options: Any) -> str:
-    return status.status_text(Summary(values), **options)
+def status_text(values: dict[str, Any], folder: str = "", columns: int | None = None) -> str:
+    return laid_out(status.status_lines(Summary(values), NOW, folder), columns)
 
 
 def test_a_complete_run() -> None:
-    assert status_text(summary(), now=NOW, folder="/state/runs/k3f9-make-parse") == dedent("""\
+    assert status_text(summary(), folder="/state/runs/k3f9-make-parse") == dedent("""\
         run        k3f9-make-parse
         goal       Make parse() accept empty input.
         status     complete (satisfied)
@@ -69,7 +70,7 @@ def test_a_running_one_says_what_it_does() -> None:
             {"name": "ruff", "passed": False, "summary": "exit 1"},
         ],
     )
-    assert status_text(running, now=NOW) == dedent("""\
+    assert status_text(running) == dedent("""\
         run        k3f9-make-parse
         goal       Make parse() accept empty input.
         status     running: run 2 validators
@@ -98,7 +99,7 @@ def test_a_failed_one_says_why_and_what_to_do() -> None:
         score=None,
         exit_code=4,
     )
-    assert status_text(failed, now=NOW).splitlines()[2:6] == [
+    assert status_text(failed).splitlines()[2:6] == [
         "status     failed (model not found)",
         "           no model gpt-x",
         "           --model openai/gpt-5",
@@ -108,13 +109,13 @@ def test_a_failed_one_says_why_and_what_to_do() -> None:
 
 def test_a_run_whose_process_is_gone_says_so() -> None:
     lost = summary(status="lost", stop_reason=None, exit_code=None, pid=7)
-    said = status_text(lost, now=NOW)
+    said = status_text(lost)
     assert "status     lost: process 7 has ended unexpectedly; everything that it recorded is kept\n" in said
     assert Summary(lost).exit_code == 4
 
 
 def test_a_summary_that_cannot_be_read_is_shown_as_such() -> None:
-    assert status_text({"run_id": "k3f9", "status": "unreadable", "message": "no JSON"}, now=NOW, folder="/r") == (
+    assert status_text({"run_id": "k3f9", "status": "unreadable", "message": "no JSON"}, folder="/r") == (
         "run        k3f9\nstatus     unreadable\n           no JSON\nfolder     /r\n"
     )
 
@@ -148,7 +149,7 @@ def test_the_list_of_runs_is_a_table() -> None:
         objective="Write\n\x1b[31mmore\x1b[0m " + "words " * 20,
     )
     empty = {"run_id": "c3", "status": "unreadable"}
-    assert listing_text([summary(), other, empty], now=NOW, columns=100) == dedent("""\
+    assert listing_text([summary(), other, empty], NOW, columns=100) == dedent("""\
         RUN              STATUS      ROUNDS  SCORE  TOKENS  COST      STARTED    GOAL
         k3f9-make-parse  complete    2/10    1.00   41,210  $0.21     3 min ago  Make parse() accept empty…
         b2aa-try         capped      2       -      41,210  no price  3 min ago  Write more words words wor…
@@ -159,14 +160,14 @@ def test_the_list_of_runs_is_a_table() -> None:
 def test_a_narrow_terminal_is_spared_columns_and_no_row_is_longer_than_it() -> None:
     kept = {70: ["ROUNDS", "TOKENS"], 60: []}
     for columns, names in kept.items():
-        rows = listing_text([summary()], now=NOW, columns=columns).splitlines()
+        rows = listing_text([summary()], NOW, columns=columns).splitlines()
         assert rows[0].split() == ["RUN", "STATUS", *names, "STARTED", "GOAL"]
         assert max(map(len, rows)) <= columns
     assert rows[1] == "k3f9-make-parse  complete  3 min ago  Make parse() accept e…"
 
 
 def test_no_runs_is_an_empty_table() -> None:
-    assert listing_text([], now=NOW) == ""
+    assert listing_text([], NOW) == ""
 
 
 JSON = st.recursive(
@@ -179,13 +180,13 @@ JSON = st.recursive(
 @settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(summary(), JSON)))
 def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) -> None:
-    assert status_text(values, now=NOW).startswith("run")
-    assert listing_text([values], now=NOW, columns=80).startswith("RUN")
+    assert status_text(values).startswith("run")
+    assert listing_text([values], NOW, columns=80).startswith("RUN")
     assert isinstance(Summary(values).exit_code, int)
 
 
 def test_what_weakens_the_proof_stands_in_the_status() -> None:
-    weak = status_text(summary(labels=["of the future: x", "self-judged"]), now=NOW)
+    weak = status_text(summary(labels=["of the future: x", "self-judged"]))
     assert (
         "note       of the future: x\nnote       self-judged\n           Agent and judge are the same model.\n" in weak
     )
@@ -193,10 +194,10 @@ def test_what_weakens_the_proof_stands_in_the_status() -> None:
 
 def test_labels_have_their_own_row_in_a_list_on_a_terminal() -> None:
     labelled = [summary(labels=["checks changed: tests/test_a.py", "flaky: tests"]), summary()]
-    rows = listing_text(labelled, now=NOW, columns=80).splitlines()
+    rows = listing_text(labelled, NOW, columns=80).splitlines()
     assert rows[2] == "  labels: checks changed, flaky"
     assert [row.startswith("k3f9") for row in rows] == [False, True, False, True]
-    assert "[checks changed, flaky] Make parse()" in listing_text(labelled, now=NOW)
+    assert "[checks changed, flaky] Make parse()" in listing_text(labelled, NOW)
 
 
 def test_a_red_validator_keeps_its_lines_in_the_status() -> None:
@@ -210,7 +211,7 @@ def test_a_red_validator_keeps_its_lines_in_the_status() -> None:
                    line 7
                    line 8
                      indented
-        """) in status_text(red, now=NOW, columns=80)
+        """) in status_text(red, columns=80)
 
 
 def test_the_status_of_a_run_that_waits_ends_with_a_command_a_line() -> None:
@@ -219,7 +220,7 @@ def test_the_status_of_a_run_that_waits_ends_with_a_command_a_line() -> None:
     blocked = summary(
         status="blocked", stop_reason="approval_required", message=message, approvals=[waits], round_ended=True
     )
-    said = status_text(blocked, now=NOW)
+    said = status_text(blocked)
     assert said.endswith(
         dedent("""\
         accept     goal approve k3f9-make-parse a1
@@ -255,9 +256,9 @@ def test_the_status_of_a_run_that_waits_ends_with_a_command_a_line() -> None:
 )
 def test_what_is_not_known_is_no_nought(changes: dict[str, Any], spent: str, row: list[str]) -> None:
     values = summary(**changes)
-    (said,) = [line for line in status_text(values, now=NOW).splitlines() if line.startswith("spent")]
+    (said,) = [line for line in status_text(values).splitlines() if line.startswith("spent")]
     assert said.endswith(f" {spent}")
-    cells = re.split(r"  +", listing_text([values], now=NOW).splitlines()[1])
+    cells = re.split(r"  +", listing_text([values], NOW).splitlines()[1])
     assert cells[4:6] == row
 
 

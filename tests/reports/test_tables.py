@@ -14,8 +14,9 @@ from goalrunner.app.resolve import SELF_JUDGED
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.state_updates import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
 from goalrunner.reports.figures import Summary
+from goalrunner.reports.layout import laid_out
 from goalrunner.reports.narrative import waits_for
-from goalrunner.reports.status import label_lines, status_text
+from goalrunner.reports.status import label_lines, status_lines
 from goalrunner.reports.tables import agents_text, waiting_line
 
 
@@ -72,14 +73,14 @@ def test_the_header_names_what_waits() -> None:
 
 
 def test_each_thing_that_waits_is_named() -> None:
-    text = status_text(summary(open_questions=["Which?"]), now=NOW)
+    text = laid_out(status_lines(summary(open_questions=["Which?"]), NOW))
     assert "waits      a1 shell: rm -rf build\nquestion   Which?\n" in text
     assert waiting_line(summary()) == "k3f9 waits for your approval: goal status k3f9"
 
 
 def test_a_run_that_asks_itself_is_answered_there() -> None:
     living = summary(status="running", pid=os.getpid(), updated_at="2999-01-01T00:00:00+00:00")
-    text = status_text(living, now=NOW)
+    text = laid_out(status_lines(living, NOW))
     assert (
         "waits      a1 shell: rm -rf build\n           Answer at the terminal in which the run was started.\n" in text
     )
@@ -87,7 +88,7 @@ def test_a_run_that_asks_itself_is_answered_there() -> None:
 
 
 def test_a_damaged_summary_is_no_crash() -> None:
-    text = status_text(summary(approvals=[1, None], open_questions=5), now=NOW)
+    text = laid_out(status_lines(summary(approvals=[1, None], open_questions=5), NOW))
     assert "waits" not in text
     assert "question" not in text
     assert waiting_line(summary(approvals="x")) == ""

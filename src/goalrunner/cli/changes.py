@@ -44,10 +44,9 @@ def diff(
     elif not patch.changes:
         part = "Run" if patch.round is None else f"Round {patch.round} of run"
         output.complain(f"{part} {folder.run_id} changed no files.")
-    columns = output.columns()
     if stat:
-        output.say(stat_text(patch, columns=columns))
-    elif columns is None:
+        output.say(stat_text(patch))
+    elif output.columns() is None:
         output.say(patch.text.encode(errors="surrogateescape"))
     else:
         output.page(patch_text(patch, colours=output.has_colours()), pager=not no_pager)
@@ -72,12 +71,13 @@ def restore(
     command that undoes the restore are printed. Ignored files, and HEAD, refs and index of your repositories stay as they are.
     """
     from goalrunner.app.run_snapshots import KeptStore, snapshots_of
-    from goalrunner.reports.patches import done_text, nothing_text, plan_text, question
+    from goalrunner.reports.layout import home_path
+    from goalrunner.reports.patches import done_lines, plan_lines, question
 
     run, number = _arguments(run, number)
     if number is not None and snapshot is not None:
         raise UsageError("ROUND and --snapshot cannot be combined", "use one of them")
-    folder, paths, columns = runs.find(run), path or (), output.columns()
+    folder, paths = runs.find(run), path or ()
     known = snapshots_of(runs.records(folder))
     if snapshot is None:
         number, target = known.end(number)
@@ -89,18 +89,19 @@ def restore(
             moment = f"as snapshot {target.id[:12]} holds it"
         changes = main.wait_for(work.plan(target, paths))
         if not changes:
-            output.say(nothing_text(folder.run_id, known.workspace, moment, undoable=bool(number)))
+            undo = f"To undo the whole run: goal restore {folder.run_id} 0\n" if number else ""
+            output.say(f"Nothing to restore: {home_path(known.workspace)} is {moment}.\n{undo}")
             return 0
         if not yes:
             output.refuse_unasked("goal restore asks before it changes files")
-            output.say(plan_text(known.workspace, moment, changes, columns=columns))
+            output.say(output.laid_out(plan_lines("restore", known.workspace, moment, changes)))
             if not output.agreed(question(changes)):
                 output.complain("nothing was changed")
                 return 1
         done, before = main.wait_for(work.perform(target, paths))
     finally:
         work.store.close()
-    output.say(done_text(folder.run_id, known.workspace, moment, done, before, columns=columns))
+    output.say(output.laid_out(done_lines(folder.run_id, known.workspace, moment, done, before)))
     return 0
 
 

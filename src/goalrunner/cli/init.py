@@ -22,7 +22,7 @@ from goalrunner.core.goal_tables import BUILTIN, agent_name
 from goalrunner.core.summary import json_schema
 from goalrunner.goalfile.agents import preset_named
 from goalrunner.reports.figures import count
-from goalrunner.reports.layout import Fact, Layout, Line, home_path, output_lines
+from goalrunner.reports.layout import Fact, Line, home_path, output_lines
 from goalrunner.reports.steps import event_lines
 from goalrunner.reports.tables import check_lines
 
@@ -66,7 +66,7 @@ def check(
             }
         )
     else:
-        output.say(Layout(output.columns()).text(_check_lines(goal, found, f"goal run {goal_file or ''}".strip())))
+        output.say(output.laid_out(_check_lines(goal, found, f"goal run {goal_file or ''}".strip())))
     if found.baseline and found.baseline.interrupted:
         return found.baseline.interrupted
     return found.exit_code if found.problems else int(ExitCode.COMPLETE)
@@ -213,7 +213,7 @@ class _Proposal:
         baseline = _baseline(self.goal, RunOptions(home=runs.home()))
         if baseline.interrupted:
             raise KeyboardInterrupt
-        output.say(Layout(output.columns()).text(_baseline_lines(baseline)))
+        output.say(output.laid_out(_baseline_lines(baseline)))
         return baseline
 
     def not_imported(self, baseline: Baseline) -> str:

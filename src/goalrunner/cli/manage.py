@@ -69,13 +69,13 @@ def doctor(
     printed. The exit code is 0 if the agent can be used, else 4.
     """
     from goalrunner.app.doctor import examine
-    from goalrunner.reports.tables import diagnosis_text, diagnosis_value
+    from goalrunner.reports.tables import diagnosis_lines, diagnosis_value
 
     target = _target(agent, goal)
     if try_:
         main.collect_garbage()
     diagnosis = examine(target, os.environ, with_round=try_)
-    output.say(diagnosis_value(diagnosis) if json else diagnosis_text(diagnosis, output.columns()))
+    output.say(diagnosis_value(diagnosis) if json else output.laid_out(diagnosis_lines(diagnosis)))
     return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)
 
 

@@ -8,10 +8,13 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.core.errors import GoalError, UsageError
+
+if TYPE_CHECKING:
+    from goalrunner.reports.layout import Line
 
 _PLAIN = {"✓": "+", "✗": "x", "·": "-", "−": "-", "…": "~", "—": "-", "’": "'"}
 """Our own signs in ASCII, with the same width."""
@@ -164,6 +167,13 @@ def settle() -> None:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, stream.fileno())
                 os.close(nowhere)
+
+
+def laid_out(lines: Iterable[Line]) -> str:
+    """Return lines as text for stdout."""
+    from goalrunner.reports.layout import laid_out
+
+    return laid_out(lines, columns())
 
 
 def columns(stream: TextIO | None = None) -> int | None:

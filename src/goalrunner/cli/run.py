@@ -85,12 +85,12 @@ def run(
     run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
     if dry_run:
         from goalrunner.app.build import check
-        from goalrunner.reports.narrative import resolved_text
+        from goalrunner.reports.narrative import resolved_lines
 
         named, checked = check(goal, run_options)
         place = workspace_state(goal.workspace.path)
-        text = resolved_text(goal, named, place=place, checked=checked, columns=output.columns())
-        output.say(goal.model_dump(mode="json") if json else text)
+        lines = resolved_lines(goal, named, place, checked)
+        output.say(goal.model_dump(mode="json") if json else output.laid_out(lines))
         return int(ExitCode.COMPLETE)
     if canary:
         from goalrunner.cli.judges import refuse_credulous_judge

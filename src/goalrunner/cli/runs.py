@@ -68,13 +68,13 @@ def list_runs(*, json: bool = False, chosen: Callable[[Summary], bool] = bool, l
     if not json and not found:
         none = f"No runs yet in {home()}. To start one: goal run goal.toml"
         output.complain("No run matches. goal list shows all of them." if known else none)
-    output.say(found if json else listing_text(found, now=datetime.now(UTC), columns=output.columns()))
+    output.say(found if json else listing_text(found, datetime.now(UTC), output.columns()))
     return 0
 
 
 def print_status(reference: str | None, *, json: bool = False) -> int:
     """Print the state of a run without calling a model; return the run's exit code, 4 if it has not ended."""
-    from goalrunner.reports.status import status_text
+    from goalrunner.reports.status import status_lines
 
     try:
         folder = find(reference)
@@ -92,5 +92,5 @@ def print_status(reference: str | None, *, json: bool = False) -> int:
     if json:
         output.say({**summary.corrected, "path": str(folder.path)})
     else:
-        output.say(status_text(summary, now=datetime.now(UTC), folder=str(folder.path), columns=output.columns()))
+        output.say(output.laid_out(status_lines(summary, datetime.now(UTC), str(folder.path))))
     return summary.exit_code

@@ -59,11 +59,11 @@ def show(
         _show_events(folder, json=json)
     elif evidence:
         from goalrunner.core.summary import evidence_of
-        from goalrunner.reports.review import evidence_text, evidence_value
+        from goalrunner.reports.review import evidence_facts, evidence_value
 
         last, rows = evidence_of(runs.records(folder))
         found = (folder.run_id, last.verdict if last else None, rows)
-        output.say(evidence_value(*found) if json else evidence_text(*found, columns=output.columns()))
+        output.say(evidence_value(*found) if json else output.laid_out(evidence_facts(*found)))
     elif json:
         from goalrunner.app.sub_goals import sub_goals
 
@@ -71,7 +71,7 @@ def show(
         contents = {"summary": _value(folder.summary), "outcome": _value(folder.outcome)}
         output.say({"path": str(folder.path), **contents, "sub_goals": below})
     else:
-        from goalrunner.reports.show import family_text, show_text
+        from goalrunner.reports.show import family_lines, show_text
 
         for piece in show_text(
             runs.records(folder),
@@ -82,7 +82,7 @@ def show(
             columns=output.columns(),
         ):
             output.say(piece)
-        output.say(family_text(folder.run_id, list_runs(folder.path.parents[1]), output.columns()))
+        output.say(output.laid_out(family_lines(folder.run_id, list_runs(folder.path.parents[1]))))
     return 0
 
 
@@ -143,7 +143,7 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     """Print the state after event `at`, or the last one."""
     from goalrunner.core.fold import apply
     from goalrunner.core.run_state import RunState
-    from goalrunner.reports.show import state_text
+    from goalrunner.reports.show import state_lines
 
     if at is not None and at < 1:
         raise UsageError(f"--at {at}: events are numbered from 1", "goal show RUN --events lists them")
@@ -155,7 +155,7 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     if state is None or (at is not None and state.memory.version < at):
         last = state.memory.version if state else 0
         raise UsageError(f"the run has {last} events", f"goal show RUN --at N with N up to {last}")
-    output.say(state.model_dump(mode="json") if json else state_text(state, output.columns()))
+    output.say(state.model_dump(mode="json") if json else output.laid_out(state_lines(state)))
 
 
 def watch(run: options.Run = None) -> int:

@@ -63,7 +63,7 @@ def status(
     transcript = _transcript(target)
     judged_by = audit_goal(objective, goal, judge, workspace, validator)
     from goalrunner.app.audits import AuditJob, audit_transcript
-    from goalrunner.reports.judgements import audit_text, audit_value, audits_junit
+    from goalrunner.reports.judgements import audit_facts, audit_value, audits_junit
     from goalrunner.reports.result_file import ResultFile
 
     copy, checks = ResultFile(junit, option="--junit") if junit else None, None
@@ -76,7 +76,7 @@ def status(
     if copy is not None:
         copy.write(audits_junit([found]))
     not_run = bool(judged_by.validators) and base is None
-    output.say(audit_value(found) if json else audit_text(found, columns=output.columns(), not_run=not_run))
+    output.say(audit_value(found) if json else output.laid_out(audit_facts(found, not_run=not_run)))
     return EXIT_CODES[found.result]
 
 

@@ -192,7 +192,6 @@ _OF_OUTCOME = {"run_id", "parent", "objective", "status", "stop_reason", "messag
 def summary_of(state: RunState) -> dict[str, Any]:
     """Return the content of summary.json, a flat dict of JSON values."""
     verdict, outcome = state.verdict, outcome_of(state)
-    judge, total = outcome.usage.get("judge", Usage()), sum(outcome.usage.values(), Usage())
     steps = {"current_step", "completed_steps", "pending_steps", "open_questions"}
     return {
         **outcome.model_dump(mode="json", include=_OF_OUTCOME),
@@ -207,16 +206,21 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "agent_model": state.models.get("agent", ""),
         "judge_model": state.models.get("judge", ""),
         "updated_at": state.goal.updated_at,
-        "tokens": total.known_tokens,
-        "estimated_tokens": total.estimated_tokens,
-        "uncounted_calls": total.uncounted_calls,
-        "cost_usd": total.cost_usd,
-        "known_cost_usd": total.known_cost_usd,
-        "judge_tokens": judge.known_tokens,
-        "judge_cost_usd": judge.cost_usd,
+        **spend_of(outcome.usage),
         "exit_code": None if state.status is GoalStatus.RUNNING else outcome.exit_code,
         "validators": [{"name": item.name, "passed": item.passed, "summary": item.remark} for item in state.validators],
         "approvals": [_approval(item).model_dump(mode="json") for item in state.waiting],
+    }
+
+
+def spend_of(usage: Mapping[str, Usage]) -> dict[str, Any]:
+    """Return the values of a summary that say what the accounts have used."""
+    judge, total = usage.get("judge", Usage()), sum(usage.values(), Usage())
+    return {
+        **total.model_dump(include={"estimated_tokens", "uncounted_calls", "cost_usd", "known_cost_usd"}),
+        "tokens": total.known_tokens,
+        "judge_tokens": judge.known_tokens,
+        "judge_cost_usd": judge.cost_usd,
     }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOG_COMMAND
-from goalrunner.reports.layout import Layout, cut, one_line
+from goalrunner.reports.layout import cut, laid_out, one_line
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -217,7 +217,7 @@ def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
     for criterion, group in groupby(rows, key=lambda row: row.criterion):
         found = list(group)
         kind: Literal["", "failure"] = "" if found[0].satisfied else "failure"
-        missing, output = found[0].missing or "not satisfied", Layout().text(criterion_facts(found))
+        missing, output = found[0].missing or "not satisfied", laid_out(criterion_facts(found))
         yield Case("criteria", criterion, kind, "not_satisfied", missing, missing, output)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from goalrunner.reports import figures
 from goalrunner.reports.ci import Case, public_remark, suite_text
 from goalrunner.reports.html import rendered
-from goalrunner.reports.layout import Fact, Layout, facts, lines_text, model_name, one_line, table
-from goalrunner.reports.review import verdict_text
+from goalrunner.reports.layout import Fact, facts, laid_out, lines_text, model_name, one_line, table
+from goalrunner.reports.review import verdict_facts
 from goalrunner.reports.tables import EVIDENCE, audit_lines
 
 if TYPE_CHECKING:
@@ -24,13 +24,10 @@ _FAULTS = 10
 """Faults that the text lists."""
 
 
-def audit_text(audit: TranscriptAudit, *, columns: int | None = None, not_run: bool = False) -> str:
-    """Return an audit for people. `not_run`: the goal has validators, which did not run."""
-    verdict = verdict_text(audit.verdict, columns=columns) if audit.verdict is not None else ""
-    return verdict + Layout(columns).text(_audit_facts(audit, not_run=not_run))
-
-
-def _audit_facts(audit: TranscriptAudit, *, not_run: bool) -> Iterator[Fact]:
+def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fact]:
+    """Yield the lines of an audit. `not_run`: the goal has validators, which did not run."""
+    if audit.verdict is not None:
+        yield from verdict_facts(audit.verdict)
     results = [f"{'✓' if one.passed else '✗'} {one.name}: {public_remark(one)}" for one in audit.validators]
     yield from facts("validators", results)
     if not_run:
@@ -60,7 +57,7 @@ def audits_junit(audits: Sequence[TranscriptAudit]) -> str:
 def _case(audit: TranscriptAudit) -> Case:
     kinds: dict[str, Literal["", "failure", "error"]] = {"complete": "", "not complete": "failure"}
     kind, type_ = kinds.get(audit.result, "error"), audit.result.replace(" ", "_")
-    said, output = audit.missing or audit.result, audit_text(audit) if audit.verdict is not None else ""
+    said, output = audit.missing or audit.result, laid_out(audit_facts(audit)) if audit.verdict is not None else ""
     return Case("transcripts", audit.transcript, kind, type_, said, said, output, audit.seconds)
 
 
@@ -146,10 +143,9 @@ class CalibrationReport:
 
 def calibration_text(report: CalibrationReport, columns: int | None = None) -> str:
     """Return the tables and lines for a terminal with so many columns; None is a pipe."""
-    layout = Layout(columns)
-    head = layout.text([Fact("samples", report.samples), Fact("verdicts", report.verdicts)])
+    head = laid_out([Fact("samples", report.samples), Fact("verdicts", report.verdicts)], columns)
     tables = [lines_text(table(rows)) for rows in (report.error_rows, report.effort_rows)]
-    return "\n".join([head, *tables, layout.text(_closing(report))])
+    return "\n".join([head, *tables, laid_out(_closing(report), columns)])
 
 
 def _closing(report: CalibrationReport) -> Iterator[Fact]:

@@ -11,9 +11,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from rich.cells import cell_len, set_cell_size
+
 ELLIPSIS = "…"
+width = cell_len
+"""Return the columns of clean text: wide characters take two, combining ones none."""
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -22,27 +27,25 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")
+_SPACES = "\t\x0b\x0c\x85\u2028\u2029"
+_JOINERS = "\u200c\u200d"
+_NOT_IN_XML = "\ufffe\uffff"
 
 
-class _Visible(dict[int, str]):
-    """What is shown of each character: nothing of control and direction characters."""
-
-    def __missing__(self, code: int) -> str:
-        category = unicodedata.category(chr(code))
-        self[code] = {"Cc": "", "Cf": "", "Cs": "\ufffd"}.get(category, chr(code))
-        return self[code]
-
-
-_VISIBLE = _Visible(
-    {ord(one): one for one in "\n\u200c\u200d"}
-    | {ord(one): " " for one in "\t\x0b\x0c\x85\u2028\u2029"}
-    | {0xFFFE: "", 0xFFFF: ""}  # not allowed in XML
-)
+@lru_cache(maxsize=4096)
+def _visible(character: str) -> str:
+    """Return what is shown of a character: nothing of control and direction characters."""
+    if character in _SPACES:
+        return " "
+    if character in _JOINERS or character == "\n":
+        return character
+    shown = {"Cc": "", "Cf": "", "Cs": "\ufffd"}.get(unicodedata.category(character), character)
+    return "" if shown in _NOT_IN_XML else shown
 
 
 def clean(text: str) -> str:
     """Return the text without escape sequences, control and direction characters; newlines stay, a tab is a space."""
-    return text if _PLAIN.fullmatch(text) else _ESCAPES.sub("", text).translate(_VISIBLE)
+    return text if _PLAIN.fullmatch(text) else "".join(map(_visible, _ESCAPES.sub("", text)))
 
 
 def one_line(text: str) -> str:
@@ -50,31 +53,11 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def width(text: str) -> int:
-    """Return the columns of clean text: wide characters take two, combining ones none."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
-
-
-def _columns(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
 def cut(text: str, columns: int) -> str:
     """Return the text in at most so many columns, with `…` where something is missing."""
     if width(text) <= columns:
         return text
-    return _head(text, columns - 1).rstrip() + ELLIPSIS if columns > 0 else ""
-
-
-def _head(text: str, columns: int) -> str:
-    taken = 0
-    for index, character in enumerate(text):
-        taken += _columns(character)
-        if taken > columns:
-            return text[:index]
-    return text
+    return set_cell_size(text, columns - 1).rstrip() + ELLIPSIS if columns > 0 else ""
 
 
 def pad(text: str, columns: int) -> str:
@@ -87,12 +70,11 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
     columns, rest = max(columns, 1), text.strip()
     lines: list[str] = []
     while len(lines) < rows - 1 and width(rest) > columns:
-        head = _head(rest, columns) or rest[0]
-        space = head.rfind(" ")
-        if space > 0 and rest[len(head)] != " ":
-            head = head[:space]
-        lines.append(head.rstrip())
-        rest = rest[len(head) :].lstrip()
+        end = next(index for index in range(columns, -1, -1) if width(rest[:index]) <= columns) or 1
+        space = rest.rfind(" ", 1, end + 1)
+        end = space if space > 0 else end
+        lines.append(rest[:end].rstrip())
+        rest = rest[end:].lstrip()
     last = cut(rest, columns)
     if last != rest and " " in last:
         last = last.rpartition(" ")[0] + ELLIPSIS
@@ -140,13 +122,14 @@ _CODES: dict[Tone, str] = {"dim": "2", "good": "32", "bad": "31", "warn": "33", 
 
 LABEL_COLUMNS, INDENT = 11, 13
 """Columns of a label, and before what stands below a step."""
+_NAME_COLUMNS, _LONGEST_NAME = 7, 16
 _SUBJECT_COLUMNS, _WIDE_SUBJECT_COLUMNS = 23, 48
 _TIME_END = 9
 """Columns behind the subject's at which a time ends."""
+_BESIDE = 38
+"""Columns of the first of two texts on one line."""
 _STEP_ROWS, _MOST_ROWS = 4, 12
 """Rows of a terminal that the subject or remark of a step may take, and any other text."""
-_NAME_COLUMNS = 8
-"""Columns that a name may take at least: those of "approval"."""
 TAIL = 10
 """Lines of a failed validator's output that are shown."""
 ASKED = "?"
@@ -201,79 +184,71 @@ class Quoted:
 Line = Step | Fact | Quoted
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Turns lines into rows. `columns` None is a pipe: the layout of 80 columns, and almost nothing is cut."""
+def laid_out(lines: Iterable[Line], columns: int | None = None, *, colours: bool = False) -> str:
+    """Return lines as text without control characters, each row ended by a newline.
 
-    columns: int | None = None
-    name_columns: int = 7
+    `columns` None is a pipe: the layout of 80 columns, and almost nothing is cut.
+    """
+    return lines_text(_painted(row, colours) for line in lines for row in _rows(line, columns))
 
-    def text(self, lines: Iterable[Line], *, colours: bool = False) -> str:
-        """Return lines as text."""
-        return text_of((row for line in lines for row in self.rows(line)), colours=colours)
 
-    def rows(self, line: Line) -> list[Row]:
-        """Return the rows of one line; escape sequences and control characters are removed."""
-        match line:
-            case Step():
-                return self._step(line)
-            case Fact():
-                return self._fact(line)
-            case Quoted():
-                text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
-                room = (self.columns or _LONGEST) - LABEL_COLUMNS
-                return [[Span(" " * LABEL_COLUMNS), Span(row, "dim")] for row in hanging(text, room, _STEP_ROWS)]
+def _painted(row: Row, colours: bool) -> str:
+    codes = [_CODES.get(span.tone) if colours and span.text.strip() else None for span in row]
+    return "".join(
+        f"\x1b[{code}m{text}\x1b[0m" if code else text for (text, _), code in zip(row, codes, strict=True)
+    ).rstrip()
 
-    def _step(self, step: Step) -> list[Row]:
-        """Return one row if it fits; else the subject is wrapped, and time and remark stand below."""
-        name = pad(cut(one_line(step.name), max(self.name_columns, _NAME_COLUMNS)), self.name_columns)
-        head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
-        subject, remark = (cut(one_line(text), _LONGEST) for text in (step.subject, step.remark))
-        more = max((self.columns or 0) - _DESIGN_WIDTH, 0) // 2
-        columns = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (width(name) - self.name_columns)
-        gap = " " * max(columns + _TIME_END - width(subject + step.time), 3)
-        body = f"{subject}{gap}{step.time}" if step.time else pad(subject, columns + 1)
-        tone: Tone = "plain" if step.tone == "dim" else step.tone
-        row = [*head, Span(body if remark else body.rstrip(), "dim"), *([Span(f"   {remark}", tone)] if remark else [])]
-        if self.columns is None or _width(row) <= self.columns:
+
+def _rows(line: Line, columns: int | None) -> list[Row]:
+    match line:
+        case Step():
+            return _step(line, columns)
+        case Fact():
+            return _fact(line, columns)
+        case Quoted():
+            text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
+            rows = hanging(text, (columns or _LONGEST) - LABEL_COLUMNS, _STEP_ROWS)
+            return [[Span(" " * LABEL_COLUMNS), Span(row, "dim")] for row in rows]
+
+
+def _step(step: Step, columns: int | None) -> list[Row]:
+    """Return one row if it fits; else the subject is wrapped, and time and remark stand below."""
+    name = pad(cut(one_line(step.name), _LONGEST_NAME), _NAME_COLUMNS)
+    head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
+    subject, remark = (cut(one_line(text), _LONGEST) for text in (step.subject, step.remark))
+    tone: Tone = "plain" if step.tone == "dim" else step.tone
+    more = max((columns or 0) - _DESIGN_WIDTH, 0) // 2
+    room = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (width(name) - _NAME_COLUMNS)
+    gap = " " * max(room + _TIME_END - width(subject + step.time), 3)
+    body = f"{subject}{gap}{step.time}" if step.time else pad(subject, room + 1)
+    row = [*head, *([Span(body, "dim"), Span(f"   {remark}", tone)] if remark else [Span(body.rstrip(), "dim")])]
+    if columns is None or _width(row) <= columns:
+        return [row]
+    left, rows = width(name) + LABEL_COLUMNS + 3, _MOST_ROWS if step.mark == ASKED else _STEP_ROWS
+    after = "   ".join(filter(None, (step.time, remark)))
+    first, *parts = wrap(subject or after, columns - left, rows)
+    below = wrap(after, columns - INDENT, rows) if subject and after else []
+    rest = [Span(" " * left + part, "dim") for part in parts]
+    rest += [Span(" " * INDENT + part, tone) for part in below]
+    return [[*head, Span(first, "dim" if subject else tone)], *([span] for span in rest)]
+
+
+def _fact(fact: Fact, columns: int | None) -> list[Row]:
+    label = Span(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
+    text = one_line(fact.text)
+    if fact.beside is not None:
+        other, second = fact.beside[0], one_line(fact.beside[1])
+        row = [label, Span(pad(text, _BESIDE)), Span(pad(other, 7), "bold"), Span(second)]
+        if width(text) < _BESIDE and (columns is None or _width(row) <= columns):
             return [row]
-        left, rows = width(name) + LABEL_COLUMNS + 3, _MOST_ROWS if step.mark == ASKED else _STEP_ROWS
-        after = "   ".join(filter(None, (step.time, remark)))
-        beside, after = (subject, after) if subject else (after, "")
-        first, *parts = wrap(beside, self.columns - left, rows)
-        below = wrap(after, self.columns - INDENT, rows)
-        rest = [Span(" " * left + part, "dim") for part in parts]
-        rest += [Span(" " * INDENT + part, tone) for part in below if part]
-        return [[*head, Span(first, "dim" if subject else tone)], *([span] for span in rest)]
-
-    def _fact(self, fact: Fact) -> list[Row]:
-        label = Span(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
-        text = one_line(fact.text)
-        if fact.beside is not None:
-            other, second = fact.beside[0], one_line(fact.beside[1])
-            half = 38 if self.columns and self.columns < 100 else 48
-            row = [label, Span(pad(text, half)), Span(pad(other, max(7, width(other) + 1)), "bold"), Span(second)]
-            if width(text) < half and (self.columns is None or _width(row) <= self.columns):
-                return [row]
-            return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, second))]
-        room = 0 if self.columns is None or fact.whole else self.columns - LABEL_COLUMNS
-        first, *parts = wrap(text, room, _MOST_ROWS) if room else [cut(text, _LONGEST)]
-        return [[label, Span(first)], *([Span(" " * LABEL_COLUMNS + part)] for part in parts)]
+        return [*_fact(Fact(fact.label, text), columns), *_fact(Fact(other, second), columns)]
+    room = 0 if columns is None or fact.whole else columns - LABEL_COLUMNS
+    first, *parts = wrap(text, room, _MOST_ROWS) if room else [cut(text, _LONGEST)]
+    return [[label, Span(first)], *([Span(" " * LABEL_COLUMNS + part)] for part in parts)]
 
 
 def _width(row: Row) -> int:
-    return width("".join(span.text for span in row).rstrip())
-
-
-def text_of(rows: Iterable[Row], *, colours: bool = False) -> str:
-    """Return rows as text, each ended by a newline."""
-    texts = []
-    for row in rows:
-        spans = [*row[:-1], Span(row[-1].text.rstrip(), row[-1].tone)]
-        codes = [_CODES.get(span.tone) if colours and span.text else None for span in spans]
-        pieces = (f"\x1b[{code}m{text}\x1b[0m" if code else text for (text, _), code in zip(spans, codes, strict=True))
-        texts.append("".join(pieces).rstrip() + "\n")
-    return "".join(texts)
+    return width("".join(span.text for span in row))
 
 
 def lines_text(lines: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from goalrunner.core.activity import Activity, PersonNeeded
 from goalrunner.reports.current import Running
-from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, Layout, Line, clean, hanging
+from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, Line, clean, hanging, laid_out
 from goalrunner.reports.progress import Progress
 
 _TAIL_ROWS = 6
@@ -107,8 +107,7 @@ class LiveProgress(Progress):
         super().close(lines)
 
     def _text(self, lines: Iterable[Line]) -> Text:
-        layout = Layout(self._console.width, self.narrative.name_columns)
-        return Text.from_ansi(layout.text(lines, colours=True).rstrip("\n"))
+        return Text.from_ansi(laid_out(lines, self._console.width, colours=True).rstrip("\n"))
 
     def _print(self, lines: Iterable[Line]) -> None:
         text = self._text(lines)

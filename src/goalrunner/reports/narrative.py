@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from goalrunner.core import events
 from goalrunner.core.field_types import SCRIPTED
@@ -15,8 +16,8 @@ from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Layout, Line, Step, facts, home_path, model_name
-from goalrunner.reports.next_steps import Origin, origin_of
+from goalrunner.reports.layout import Fact, Line, Step, facts, home_path, model_name
+from goalrunner.reports.next_steps import origin_of
 from goalrunner.reports.steps import Spending, event_lines, message_step, short_name
 
 _OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME", "critic": "[critic] model"}
@@ -24,7 +25,6 @@ UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout
 """The warning at the start of a run without any limit."""
 _NO_JUDGE = "none; the validators decide"
 
-_LONGEST_NAME = 16
 _LONG = 20.0
 """Seconds from which the duration of the baseline is announced."""
 _AGENT = Step("agent", subject="working")
@@ -65,7 +65,7 @@ def start_lines(
             yield Fact("checks", started.checks)
         if waits := waits_for(plan.approvals, created.goal.risk_class):
             yield Fact("approvals", waits)
-        if plan.max_iterations is None and plan.timeout is None and plan.tokens is None and plan.cost_usd is None:
+        if not any((plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)):
             yield UNLIMITED
     if started.continues:
         yield Fact("continues", f"the conversation of {started.continues}")
@@ -92,23 +92,14 @@ def _recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
         yield Fact("recorded", f"{said}; for a real model use {' and '.join(_OPTIONS[role] for role in recorded)}")
 
 
-def resolved_text(
-    goal: Goal,
-    agent: str = "",
-    *,
-    place: str = "",
-    checked: Sequence[tuple[str, str]] = (),
-    columns: int | None = None,
-) -> str:
-    """Return objective, workspace, models, limits and checks.
+def resolved_lines(
+    goal: Goal, agent: str = "", place: str = "", checked: Sequence[tuple[str, str]] = ()
+) -> Iterator[Line]:
+    """Yield objective, workspace, models, limits and checks.
 
     `agent` is an external one with its command, `place` more about the workspace: "git, clean". `checked` are labels and
     texts about the check environment.
     """
-    return Layout(columns).text(_resolved_lines(goal, agent, place, checked))
-
-
-def _resolved_lines(goal: Goal, agent: str, place: str, checked: Sequence[tuple[str, str]]) -> Iterator[Line]:
     judge = goal.agent.model if goal.judge.model == "agent" else goal.judge.model
     minimum = f" · at least {figures.score(goal.judge.minimum_score)}" if goal.judge.minimum_score else ""
     yield Fact("goal", goal.objective)
@@ -144,16 +135,12 @@ class Narrative:
     def __init__(
         self, place: Callable[[str], str] | None = None, words: Callable[[TranscriptRef], str] | None = None
     ) -> None:
-        """`place` returns more about a workspace, given its path: "git, clean".
-
-        `words` reads a message; with it, the last message of each round is shown. A live terminal streams it instead.
-        """
+        """`place` returns more about a workspace, given its path: "git, clean"; `words` reads the last message of a round."""
         self.running: Step | None = None
         self.red: tuple[ValidatorResult, ...] = ()
         self.missing = self.label = ""
-        self.origin = Origin()
+        self.origin: dict[str, Any] = {}
         self.round = 0
-        self.name_columns = 7
         self.spending = Spending()
         self.message: TranscriptRef | None = None
         """The agent's last message of the round."""
@@ -201,9 +188,8 @@ class Narrative:
         rounds = (
             f"{state.iterations}{most} {'round' if (state.plan.max_iterations or state.iterations) == 1 else 'rounds'}"
         )
-        started = events.RunStarted(
-            workspace=state.workspace, models=state.models, agent_command=state.agent_command, version=""
-        )
+        about = {"workspace": state.workspace, "models": state.models, "agent_command": state.agent_command}
+        started = events.RunStarted(**about, version="")
         lines = start_lines(started, created, self._place(state.workspace), resumed=True)
         return [Fact("goal", state.goal.description), *lines, Fact("so far", " · ".join([rounds, *parts]))]
 
@@ -211,8 +197,6 @@ class Narrative:
         match event:
             case events.GoalCreated():
                 self._created = event
-                longest = max((len(name) for name in event.plan.validators), default=0)
-                self.name_columns = min(max(self.name_columns, longest), _LONGEST_NAME)
             case events.RunStarted():
                 self.origin = origin_of(event)
             case events.BaselineTaken():
@@ -224,7 +208,7 @@ class Narrative:
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
             case events.RoundFinished():
-                self.origin = replace(self.origin, round_ended=True)
+                self.origin["round_ended"] = True
                 self._is_checked, self._changes = True, event.changes
             case events.ValidatorsFinished():
                 self.red = tuple(result for result in event.results if not result.passed)

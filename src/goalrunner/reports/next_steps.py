@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.errors import listed
 from goalrunner.reports.figures import RUNNING, Summary
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
 
-_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "model_not_found")
-"""Failures before round 1 that are mostly errors in the goal file, which a run that is resumed does not read again."""
 _WRONG_KEYS = {
     "validator_missing": "--validator, or validators",
     "baseline_green": "validators or baseline",
@@ -25,53 +22,36 @@ _WRONG_KEYS = {
     "model_not_found": "--model or --judge, GOAL_MODEL or GOAL_JUDGE, or the model",
     "impossible": "objective, success_criteria or validators",
 }
+"""The keys to correct after failures that are mostly errors in the goal file, which a resumed run does not read again."""
+_OF_OUTCOME = {"run_id", "status", "stop_reason", "message", "iterations", "limits", "duration", "protected_changes"}
 _NOT_EDITABLE = "; not editable)"
 _NAMED = 3
 """Paths that a command names."""
 _REPLACED = ("goal approve ", "goal answer ", "goal resume ")
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What the first events of a run say, beside its outcome."""
+def origin_of(source: RunStarted | RunState) -> dict[str, Any]:
+    """Return what the first events of a run say beside its outcome, as values of its summary.
 
-    goal_file: str = ""
-    handed: tuple[str, ...] = ()
-    """The parts that a program made: with some, the command line cannot resume the run."""
-    round_ended: bool = False
-    """Whether the agent has ended a turn, so that there may be changes to show."""
-    unmatched: tuple[str, ...] = ()
-    """Warnings about patterns that match no file."""
+    `handed` are the parts that a program made: with some, the command line cannot resume the run.
+    """
+    unmatched = [note for note in source.notes if note.startswith(("protect: ", "editable: "))]
+    ended = getattr(source, "round_ended", False)
+    return {"goal_file": source.goal_file, "handed": list(source.handed), "round_ended": ended, "unmatched": unmatched}
 
 
-def origin_of(source: RunStarted | RunState) -> Origin:
-    """Return what the first events say."""
-    unmatched = tuple(note for note in source.notes if note.startswith(("protect: ", "editable: ")))
-    return Origin(source.goal_file, tuple(source.handed), getattr(source, "round_ended", False), unmatched)
-
-
-def summary_of(outcome: GoalOutcome, origin: Origin = Origin()) -> Summary:
+def summary_of(outcome: GoalOutcome, origin: Mapping[str, Any] | None = None) -> Summary:
     """Return the values of an outcome's summary that its figures and commands depend on."""
-    from goalrunner.core.outcome import Usage
+    from goalrunner.core.summary import spend_of
 
-    total, judge = sum(outcome.usage.values(), Usage()), outcome.usage.get("judge", Usage())
     by_judge = outcome.verdict is not None and outcome.verdict.source == "judge"
     values = {
-        **outcome.model_dump(
-            mode="json", include={"run_id", "status", "stop_reason", "message", "iterations", "limits"}
-        ),
-        **total.model_dump(include={"estimated_tokens", "uncounted_calls", "cost_usd", "known_cost_usd"}),
-        "duration": outcome.duration,
-        "tokens": None if total.input_tokens is None else total.tokens,
-        "judge_tokens": judge.tokens,
-        "judge_cost_usd": judge.cost_usd,
-        "protected_changes": list(outcome.protected_changes),
+        **outcome.model_dump(mode="json", include=_OF_OUTCOME),
+        **spend_of(outcome.usage),
         "approvals": [vars(item) for item in outcome.approvals if item.decision == "waiting"],
         "open_questions": list(outcome.questions),
         "criteria_total": max(len(outcome.verdict.criteria), 1) if outcome.verdict and by_judge else 0,
-        "goal_file": origin.goal_file,
-        "handed": list(origin.handed),
-        "round_ended": origin.round_ended,
+        **(origin or {}),
     }
     return Summary(values)
 
@@ -100,8 +80,7 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         return
     has_file = bool(summary.text("goal_file"))
     early = has_file and summary.status == "failed" and not summary.integer("iterations")
-    # The baseline of a run that it ends counts as a round.
-    is_wrong = has_file and (reason in ("impossible", "baseline_green") or (early and reason in _BEFORE_ROUND_1))
+    is_wrong = has_file and (reason in ("impossible", "baseline_green") or (early and reason in _WRONG_KEYS))
     if reason != "cancelled" and not is_wrong and not summary.texts("handed"):
         yield from _going_on(summary)
     # Of a run the goal is fixed, so a wider `editable` needs a new one.

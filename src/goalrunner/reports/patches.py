@@ -6,27 +6,25 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from html import escape
 from itertools import groupby
 from typing import Any
 
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ELLIPSIS, Fact, Layout, clean, cut, home_path, pad, width
+from goalrunner.reports.layout import ELLIPSIS, Fact, clean, home_path, lines_text, table
 from goalrunner.reports.review import SHORT_ID
 from goalrunner.snapshots.objects import shown
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _HEADER = "diff --git "
 _COLOURS = {"diff": "\x1b[1m", "@": "\x1b[36m", "+": "\x1b[32m", "-": "\x1b[31m"}
-_LEAST_COLUMNS = 20
+_UNCOLOURED = re.compile(r'<span class="(?:n[^bcdf]?|nn|o|p|w|err)">([^<]*)</span>')
 _LONGEST = 300
 """Characters of a line that a page shows."""
 _MOST = 40
 """Paths that `goal restore` lists."""
-
-Piece = tuple[str, str]
-"""A class of the stylesheet, or nothing, and a text."""
 
 
 def patch_lines(text: str) -> Iterator[tuple[str, str]]:
@@ -62,16 +60,17 @@ class FileDiff:
         """How many lines were added and removed."""
         return "binary" if self.binary else f"+{self.added} −{self.removed}"
 
-    def coloured(self, *, colours: bool) -> Iterator[tuple[str, list[Piece]]]:
-        """Yield each line with its pieces. A hunk is coloured as one text: a string may have several lines."""
+    def coloured(self, *, colours: bool) -> Iterator[tuple[str, str]]:
+        """Yield each line with its HTML. A hunk is coloured as one text: a string may have several lines."""
+        lexer = _lexer(self.path.rpartition("/")[2].rpartition(".")[2].lower()) if colours else None
         for is_code, group in groupby(self.lines, key=lambda line: line[0] not in ("@", "")):
             listed = list(group)
-            plain: list[list[Piece]] = [[("", text)] for _, text in listed]
-            pieces = plain
-            if is_code and colours:
-                pieces = list(_pieces(self.path, "\n".join(text for _, text in listed) + "\n"))
+            plain = [escape(text) for _, text in listed]
+            found = plain
+            if is_code and lexer:
+                found = _highlighted("\n".join(text for _, text in listed) + "\n", lexer).split("\n")[:-1]
             # A lexer may have changed the text.
-            found = pieces if len(pieces) == len(listed) else plain
+            found = found if len(found) == len(listed) else plain
             yield from ((kind, line) for (kind, _), line in zip(listed, found, strict=True))
 
 
@@ -105,19 +104,6 @@ def _path_of(pair: str) -> str:
     return shown(raw.removeprefix(b"a/"))
 
 
-def _pieces(path: str, text: str) -> Iterator[list[Piece]]:
-    """Yield the pieces of each line."""
-    lexer = _lexer(path.rpartition("/")[2].rpartition(".")[2].lower())
-    pieces: list[Piece] = []
-    for kind, words in lexer.get_tokens(text) if lexer else [(None, text)]:
-        for index, part in enumerate(words.split("\n")):
-            if index:
-                yield pieces
-                pieces = []
-            if part:
-                pieces.append((_style(kind), part))
-
-
 @lru_cache
 def _lexer(suffix: str) -> Any:
     """Return a lexer, by the suffix of a file's name; None if there is none. Most suffixes are also names of lexers."""
@@ -130,13 +116,13 @@ def _lexer(suffix: str) -> Any:
         return None
 
 
-@lru_cache
-def _style(kind: Any) -> str:
-    """Return the class of a kind of token: "c" for comments, "s" strings, "m" numbers, "k" keywords, or that of a name."""
-    from pygments.token import STANDARD_TYPES
+def _highlighted(text: str, lexer: Any) -> str:
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
 
-    name = STANDARD_TYPES.get(kind, "")
-    return name[:1] if name[:1] in ("c", "s", "m", "k") else name if name in ("ow", "nf", "nc", "nb", "nd") else ""
+    # The spans of names, operators and spaces have no colour; a line of the page is a span itself.
+    marked = _UNCOLOURED.sub(r"\1", highlight(text, lexer, HtmlFormatter(nowrap=True)))
+    return marked.replace("<span", "<i").replace("</span", "</i")
 
 
 def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:
@@ -160,19 +146,15 @@ def patch_value(run_id: str, patch: RoundPatch) -> dict[str, Any]:
     return {"run_id": run_id, "round": patch.round, "changes": changes, "patch": text}
 
 
-def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
-    """Return a line for each path, and one for all. `columns` is the width of a terminal."""
+def stat_text(patch: RoundPatch) -> str:
+    """Return a line for each path, and one for all."""
     if not patch.changes:
         return ""
     counted = {file.path: file for file in files_of(patch.text)[0]}
     rows = [(change.path, _size(change, counted.get(change.path))) for change in patch.changes]
-    room = max(width(path) for path, _ in rows)
-    if columns is not None:
-        room = min(room, max(columns - 2 - max(width(size) for _, size in rows), _LEAST_COLUMNS))
-    lines = [f"{pad(cut(path, room), room)}  {size}\n" for path, size in rows]
     total = FileDiff("", sum(one.added for one in counted.values()), sum(one.removed for one in counted.values()))
     part = "the run" if patch.round is None else f"round {patch.round}"
-    return "".join([*lines, f"{figures.count(len(rows), 'path')} in {part}, {total.size}\n"])
+    return lines_text([*table(rows), f"{figures.count(len(rows), 'path')} in {part}, {total.size}"])
 
 
 def _size(change: Change, file: FileDiff | None) -> str:
@@ -183,9 +165,12 @@ def _size(change: Change, file: FileDiff | None) -> str:
     return file.size if change.kind == "modified" else f"{file.size}  {change.kind}"
 
 
-def plan_text(workspace: str, moment: str, changes: Sequence[Change], *, columns: int | None = None) -> str:
-    """Return what would be changed."""
-    return Layout(columns).text([Fact("restore", f"{home_path(workspace)} {moment}", whole=True), *_changes(changes)])
+def plan_lines(label: str, workspace: str, moment: str, changes: Sequence[Change]) -> Iterator[Fact]:
+    """Yield what `goal restore` changes."""
+    yield Fact(label, f"{home_path(workspace)} {moment}", whole=True)
+    yield from (Fact(change.kind, change.path, whole=True) for change in changes[:_MOST])
+    if len(changes) > _MOST:
+        yield Fact("", f"and {len(changes) - _MOST:,} more")
 
 
 def question(changes: Sequence[Change]) -> str:
@@ -193,26 +178,8 @@ def question(changes: Sequence[Change]) -> str:
     return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
 
 
-def done_text(
-    run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot, *, columns: int | None = None
-) -> str:
-    """Return what was changed, and the command that undoes it."""
-    facts = [
-        Fact("restored", f"{home_path(workspace)} {moment}", whole=True),
-        *_changes(changes),
-        Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"),
-        Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True),
-    ]
-    return Layout(columns).text(facts)
-
-
-def nothing_text(run_id: str, workspace: str, moment: str, *, undoable: bool) -> str:
-    """Return the text for a workspace that is as wanted. `undoable`: the command that undoes the whole run is added."""
-    undo = f"To undo the whole run: goal restore {run_id} 0\n" if undoable else ""
-    return f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}"
-
-
-def _changes(changes: Sequence[Change]) -> list[Fact]:
-    facts = [Fact(change.kind, change.path, whole=True) for change in changes[:_MOST]]
-    more = len(changes) - _MOST
-    return [*facts, Fact("", f"and {more:,} more")] if more > 0 else facts
+def done_lines(run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot) -> Iterator[Fact]:
+    """Yield what was changed, and the command that undoes it."""
+    yield from plan_lines("restored", workspace, moment, changes)
+    yield Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:")
+    yield Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True)

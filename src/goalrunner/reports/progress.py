@@ -16,7 +16,7 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.reports.ci import is_github, neutral
 from goalrunner.reports.current import Current
-from goalrunner.reports.layout import Fact, Layout, Line
+from goalrunner.reports.layout import Fact, Line, laid_out
 from goalrunner.reports.narrative import UNLIMITED, Narrative
 from goalrunner.reports.status import closing_lines
 
@@ -172,7 +172,7 @@ class Progress:
             self._print(lines)
 
     def _print(self, lines: Iterable[Line]) -> None:
-        text = Layout(name_columns=self.narrative.name_columns).text(lines, colours=self._colours)
+        text = laid_out(lines, colours=self._colours)
         if text:
             self._write(neutral(text) if self._github else text)
 

@@ -11,7 +11,7 @@ from goalrunner.core.agent_ports import ApprovalRequest
 from goalrunner.core.observation import OWNER, EvidenceRow, Observation
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Layout, clean, facts, hanging, lines_text, one_line, width
+from goalrunner.reports.layout import Fact, clean, facts, hanging, laid_out, lines_text, one_line, width
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -126,35 +126,34 @@ def result_text(verdict: GoalVerdict) -> str:
     return f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}"
 
 
-def verdict_text(verdict: GoalVerdict, *, columns: int | None = None) -> str:
-    """Return the score, each criterion, and what is missing. `columns` is the width of a terminal."""
+def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
+    """Yield the score, each criterion, and what is missing."""
     if verdict.source == "fallback":
-        return Layout(columns).text([Fact("verdict", "none; the judge's answers could not be read")])
+        yield Fact("verdict", "none; the judge's answers could not be read")
+        return
+    yield Fact("verdict", result_text(verdict))
     criteria, shown = [], {""}
     for item in verdict.criteria:
         missing = f": {item.missing}" if item.missing and not item.satisfied else ""
         criteria.append(f"{'✓' if item.satisfied else '✗'} {item.criterion}{missing}")
         shown |= {one_line(item.missing), one_line(f"{item.criterion}: {item.missing}")}
-    rest = [line for line in verdict.missing.splitlines() if one_line(line) not in shown and not verdict.complete]
-    return Layout(columns).text(
-        [Fact("verdict", result_text(verdict)), *facts("criteria", criteria), *facts("missing", rest)]
-    )
+    yield from facts("criteria", criteria)
+    if not verdict.complete:
+        yield from facts("missing", [line for line in verdict.missing.splitlines() if one_line(line) not in shown])
 
 
-def evidence_text(
-    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], *, columns: int | None = None
-) -> str:
-    """Return a block for each criterion and validator. `columns` is the width of a terminal."""
-    lines = [Fact("run", run_id)]
+def evidence_facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+    """Yield a block for each criterion and validator."""
+    yield Fact("run", run_id)
     if verdict is None:
-        lines.append(Fact("verdict", "none yet"))
+        yield Fact("verdict", "none yet")
     else:
         by = "the judge's answer could not be read" if verdict.source == "fallback" else f"by the {verdict.source}"
-        lines.append(Fact("verdict", f"{result_text(verdict)} · {by}"))
-        lines += [] if rows else [Fact("", "It names no criterion and cites no evidence.")]
+        yield Fact("verdict", f"{result_text(verdict)} · {by}")
+        if not rows:
+            yield Fact("", "It names no criterion and cites no evidence.")
     for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
-        lines += criterion_facts(list(group))
-    return Layout(columns).text(lines)
+        yield from criterion_facts(list(group))
 
 
 def criterion_facts(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
@@ -179,10 +178,8 @@ def _citation(row: EvidenceRow) -> Iterator[Fact]:
         yield Fact(f"  {row.observation}", ": ".join(filter(None, (named, command))))
     if row.quote is not None:
         yield Fact("", f"says “{row.quote}”")
-    elif row.fact is not None and row.kind == "criterion":
-        yield Fact("", f"fact “{row.fact}”")
-    elif row.fact is not None and row.fact not in row.facts:
-        yield Fact("", row.fact)
+    elif row.fact is not None and (row.kind == "criterion" or row.fact not in row.facts):
+        yield Fact("", f"fact “{row.fact}”" if row.kind == "criterion" else row.fact)
     if row.known:
         seen_by = f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
         snapshot = f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
@@ -201,24 +198,21 @@ def observation_text(item: Observation, output: str, stale: str = "", columns: i
     """Return an observation with its whole output. `stale` is why it no longer counted at the last verdict."""
     is_long = len(item.command) > _LONGEST_COMMAND or "\n" in item.command.strip()
     size = f"{figures.count(len(item.command.splitlines()), 'line')}, below"
-    before, after = ((name or "none")[:SHORT_ID] for name in (item.before, item.after))
+    before, after = ((name or "")[:SHORT_ID] for name in (item.before, item.after))
+    label = "question" if item.source == OWNER else "path" if item.path else "command"
     values = {
         "id": item.id,
         "round": str(item.round) if item.round else "baseline, before round 1",
         "source": item.source,
-        "question" if item.source == OWNER else "path" if item.path else "command": size if is_long else item.command,
+        label: size if is_long else item.command,
         "facts": ", ".join(item.facts),
         "names": ", ".join(item.names),
         "seen by": f"{item.reported_by}, which reported it" if item.reported_by else "the runner",
-        "snapshot": before if before == after else f"{before} before, {after} after",
+        "snapshot": before if before == after else f"{before or 'none'} before, {after or 'none'} after",
         "stale": stale,
         "output": f"{item.output.size:,} bytes" if item.output and item.output.size else "none",
     }
-    if not (item.before or item.after):
-        del values["snapshot"]
-    parts = [
-        Layout(columns).text(Fact(label, text, whole=label == "command") for label, text in values.items() if text)
-    ]
+    parts = [laid_out([Fact(name, text, whole=name == "command") for name, text in values.items() if text], columns)]
     for text in (item.command if is_long else "", output):
         if text:
             shown = text if columns is None else clean(text.expandtabs())

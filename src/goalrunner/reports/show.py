@@ -18,7 +18,7 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, Summary
-from goalrunner.reports.layout import Fact, Layout, Line, Quoted, cut, facts, home_path, one_line
+from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps, origin_of, summary_of
 from goalrunner.reports.progress import Progress
@@ -52,21 +52,17 @@ def show_text(
     that of the whole run with all of its lines.
     """
     narrative, state, answer = Narrative(words=words), None, ""
-
-    def text(lines: Iterable[Line]) -> str:
-        return Layout(columns, narrative.name_columns).text(lines)
-
     for record in records:
         state = apply(state, record)
-        yield text(narrative.tell(record))
+        yield laid_out(narrative.tell(record), columns)
         if isinstance(record.event, RoundFinished) and words and narrative.message:
             answer = words(narrative.message)
     if "\n" in answer.strip("\n") or len(answer) > LONGEST_WORDS:  # else its step has shown it whole
         first, *more = answer.strip("\n").splitlines()
         # Code, or a list within a list, keeps its indentation.
         others = (Quoted(line) if line[:1].isspace() else Fact("", line) for line in more)
-        yield text([Fact("answer", first), *others])
-    yield text(_end(state, narrative, folder, has_outcome=has_outcome(), lost=lost()))
+        yield laid_out([Fact("answer", first), *others], columns)
+    yield laid_out(_end(state, narrative, folder, has_outcome=has_outcome(), lost=lost()), columns)
 
 
 def show_live(
@@ -106,14 +102,15 @@ def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outco
     yield from next_steps(Summary({**summary.values, "status": LOST}))
 
 
-def family_text(run_id: str, summaries: Sequence[Mapping[str, Any]], columns: int | None = None) -> str:
-    """Return the parent of a run and the tree of its sub-goals, oldest first; empty if it has neither."""
+def family_lines(run_id: str, summaries: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
+    """Yield the parent of a run and the tree of its sub-goals, oldest first."""
     found = {str(summary["run_id"]): Summary(summary) for summary in summaries}
     parent = found[run_id].text("parent") if run_id in found else ""
     below = sub_goals(run_id, list(reversed(summaries)))
     tree = ["└ " * (depth - 1) + _relative(str(summary["run_id"]), found) for depth, summary in below]
-    parents = [_relative(parent, found)] if parent else []
-    return Layout(columns).text([*facts("parent", parents, whole=True), *facts("sub-goals", tree, whole=True)])
+    if parent:
+        yield Fact("parent", _relative(parent, found), whole=True)
+    yield from facts("sub-goals", tree, whole=True)
 
 
 def _relative(run_id: str, found: Mapping[str, Summary]) -> str:
@@ -134,12 +131,8 @@ def events_text(records: Iterable[Record], columns: int | None = None) -> Iterat
         yield cut(f"{head}  {one_line('  '.join(shown))}", columns or _LONGEST_EVENT).rstrip() + "\n"
 
 
-def state_text(state: RunState, columns: int | None = None) -> str:
-    """Return the state of a run. `columns` is the width of a terminal."""
-    return Layout(columns).text(_state_lines(state))
-
-
-def _state_lines(state: RunState) -> Iterator[Line]:
+def state_lines(state: RunState) -> Iterator[Line]:
+    """Yield the state of a run."""
     memory = state.memory
     if state.status is GoalStatus.RUNNING:
         doing = (memory.current_step or "between two steps").replace("-", " ")

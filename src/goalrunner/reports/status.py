@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, RUNNING, UNREADABLE, Summary, redacted_line
 from goalrunner.reports.layout import (
     TAIL,
     Fact,
-    Layout,
     Line,
     Tone,
     clean,
@@ -26,7 +25,7 @@ from goalrunner.reports.layout import (
     one_line,
     output_lines,
 )
-from goalrunner.reports.next_steps import Origin, message_lines, next_steps, summary_of
+from goalrunner.reports.next_steps import message_lines, next_steps, summary_of
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import Change, EvidenceRow
@@ -82,12 +81,8 @@ def label_lines(labels: Sequence[str]) -> Iterator[Fact]:
             yield Fact("", meaning)
 
 
-def status_text(summary: Summary, *, now: datetime, folder: str = "", columns: int | None = None) -> str:
-    """Return state, rounds, verdict, limits and spend of a run. `columns` is the width of a terminal; None is a pipe."""
-    return Layout(columns).text(_lines(summary, now, folder))
-
-
-def _lines(summary: Summary, now: datetime, folder: str) -> Iterator[Line]:
+def status_lines(summary: Summary, now: datetime, folder: str = "") -> Iterator[Line]:
+    """Yield state, rounds, verdict, limits and spend of a run."""
     yield Fact("run", summary.text("run_id"))
     if summary.text("objective"):
         yield Fact("goal", summary.text("objective"))
@@ -162,12 +157,12 @@ def closing_lines(
     copy: str = "",
     red: Sequence[ValidatorResult] = (),
     shown: str = "",
-    origin: Origin = Origin(),  # noqa: B008  frozen and empty
+    origin: Mapping[str, Any] | None = None,
 ) -> Iterator[Line]:
     """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
 
     `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `shown` is what
-    is missing by the last line about the judge; `origin` is what the first events of the run say.
+    is missing by the last line about the judge; `origin` is that of `origin_of`.
     """
     yield Fact(outcome.status.value, figures_text(outcome), _TONES.get(outcome.status.value, "plain"))
     if not outcome.passed:
@@ -178,7 +173,7 @@ def closing_lines(
             yield from output_lines("missing", verdict.missing)
         for result in red:
             yield from output_lines("validator", _red_text(result), TAIL, "bad")
-        yield from (Fact("note", note, "warn") for note in origin.unmatched)
+        yield from (Fact("note", note, "warn") for note in (origin or {}).get("unmatched", ()))
     yield from label_lines(outcome.labels)
     if outcome.passed and any(label.startswith("not verified") for label in outcome.labels):
         options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
@@ -211,12 +206,12 @@ def summary_markdown(
     *,
     files: Sequence[Change] = (),
     red: Sequence[ValidatorResult] = (),
-    origin: Origin = Origin(),  # noqa: B008  frozen and empty
+    origin: Mapping[str, Any] | None = None,
 ) -> str:
     """Return verdict, evidence, what is missing, changed files, spend, and the commands that come next.
 
     `files` are those that the run changed; `red` are the validators that failed last, whose output is shown unless they are
-    hidden; `origin` is what the first events of the run say.
+    hidden; `origin` is that of `origin_of`.
     """
     from goalrunner.reports.html import rendered
 

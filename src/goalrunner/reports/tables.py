@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LONGEST_ACTION, RUNNING, Summary
-from goalrunner.reports.layout import Fact, Layout, Line, cut, lines_text, one_line, table, table_room, wrap
+from goalrunner.reports.layout import Fact, Line, cut, lines_text, one_line, table, table_room, wrap
 
 if TYPE_CHECKING:
     from goalrunner.app.agents import AgentFacts, Check
@@ -67,13 +67,14 @@ def _agent_cells(one: AgentFacts) -> tuple[str, ...]:
     return (one_line(one.name), version, "+".join(way.by for way in found), *abilities, one.origin)
 
 
-def diagnosis_text(diagnosis: Diagnosis, columns: int | None = None) -> str:
-    """Return a line for each check, with the command that repairs it, and the result."""
-    used = [Fact("used", " · ".join(figures.spent(diagnosis.used)))] if diagnosis.used is not None else []
+def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[Line]:
+    """Yield a line for each check, with the command that repairs it, and the result."""
+    yield Fact("agent", diagnosis.agent)
+    yield from check_lines(diagnosis.checks)
+    if diagnosis.used is not None:
+        yield Fact("used", " · ".join(figures.spent(diagnosis.used)))
     problems = figures.count(sum(check.state == "bad" for check in diagnosis.checks), "problem")
-    result = f"{diagnosis.agent} {'can be used' if diagnosis.usable else f'cannot be used: {problems} found'}"
-    lines = [Fact("agent", diagnosis.agent), *check_lines(diagnosis.checks), *used, Fact("", result)]
-    return Layout(columns).text(lines)
+    yield Fact("", f"{diagnosis.agent} {'can be used' if diagnosis.usable else f'cannot be used: {problems} found'}")
 
 
 def diagnosis_value(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def audit_lines(audits: Sequence[TranscriptAudit]) -> list[str]:
     return [first, *(f"evidence: {EVIDENCE[name]}" for name in kinds)]
 
 
-def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, columns: int | None = None) -> str:
+def listing_text(summaries: Sequence[Mapping[str, Any]], now: datetime, columns: int | None = None) -> str:
     """Return a row for each run, in the order given; empty for none. `columns` is the width of a terminal.
 
     On a terminal, goals are cut to the width, columns are left out if that is not enough, and labels have a row of
