@@ -85,7 +85,6 @@ LOCAL = (
     "echo curl",
     "grep -r http .",
     "git log --grep=fetch",
-    "git -C push status",
     "git status",
     "go test ./get",
     'echo "git push"',
@@ -166,7 +165,6 @@ def test_a_pattern_is_found_behind_options_and_where_an_argument_may_match_it(co
 @pytest.mark.parametrize(
     "command",
     [
-        "git -C push status",
         'git commit -m "$MESSAGE"',
         "git log --grep push",
         "find . -name '*.pyc' -exec rm {} +",

@@ -17,7 +17,6 @@ from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
 from goalrunner.core.shell_words import Word
-from goalrunner.core.shell_wrappers import options
 
 _OPTIONS: dict[BudgetName, str] = {"tokens": "--tokens", "cost_usd": "--cost"}
 
@@ -90,16 +89,11 @@ NETWORK_PROGRAMS: dict[str, frozenset[str] | None] = {
 }
 """Programs that reach other machines, and by which of their commands; None: always."""
 
-_WITH_VALUE = frozenset(
-    """
-    -C -c --git-dir --work-tree --namespace --prefix --directory --project --config-env --exec-path --host --context
-    --config --kubeconfig --cluster --repo --profile --region --cwd --dir --filter --workspace
-    """.split()  # noqa: SIM905 - a table, to be read
+_WITH_COMMANDS = frozenset(
+    {name for name, commands in NETWORK_PROGRAMS.items() if commands}
+    | {"systemctl", "kubectl", "helm", "gh", "glab", "terraform", "aws", "gcloud"}
 )
-"""Options before a program's own command that take the next word."""
-
-_SHORT_WITH_VALUE = {"kubectl": "-n", "helm": "-n", "gh": "-R", "glab": "-R", "docker": "-H", "pnpm": "-F", "npm": "-w"}
-"""Short options with a value, by program."""
+"""Programs with commands of their own, in front of which options may stand."""
 
 
 def rule_for(kind: Literal["shell", "write"], text: str, approvals: Approvals, risk: RiskClass) -> str:
@@ -170,17 +164,20 @@ def _forms(program: Program) -> Iterator[tuple[str, str]]:
     if not words or not (name := words[0].program):
         return
     lines: list[tuple[Word, ...]] = [*([words] if words[0].known else []), (Word(name), *words[1:])]
-    if NETWORK_PROGRAMS.get(name) or name in ("systemctl", *_SHORT_WITH_VALUE, "terraform", "aws", "gcloud"):
-        lines.append((Word(name), *_from_subcommand(words)))
+    lines += [(Word(name), *rest) for rest in _from_subcommand(words)] if name in _WITH_COMMANDS else []
     for line in lines:
         first = next((at for at, word in enumerate(line) if not word.known), len(line))
         known = " ".join(line) if first == len(line) else " ".join((*line[:first], line[first].head))
         yield " ".join(line), known
 
 
-def _from_subcommand(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words from the subcommand on: `git -C x push` gives `push`."""
-    return words[options(words, _WITH_VALUE | {_SHORT_WITH_VALUE.get(words[0].program, "-C")})[0] :]
+def _from_subcommand(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
+    """Yield the words from the subcommand on: `git -C x push` gives `push`, and `x push`, because -C might take no value."""
+    for at in range(1, len(words)):
+        if not words[at].startswith("-"):
+            yield words[at:]
+            if not words[at - 1].startswith("-"):
+                return
 
 
 def _reaches(program: Program) -> bool:
@@ -188,9 +185,10 @@ def _reaches(program: Program) -> bool:
     commands = NETWORK_PROGRAMS.get(name, frozenset())
     if commands is None:
         return True
-    # `uv pip install`, `npm run`: the word that counts is the first or the second.
-    rest = _from_subcommand(program.words)[: 1 if name in ("git", "go", "docker", "podman") else 2] if commands else ()
-    return any(word in commands or not word.known for word in rest[:1]) or any(word in commands for word in rest[1:])
+    # `uv pip install`: the word that counts is the first or the second.
+    most = 1 if name in ("git", "go", "docker", "podman") else 2
+    found = [rest[:most] for rest in _from_subcommand(program.words)] if commands else []
+    return any(not rest[0].known or not commands.isdisjoint(rest) for rest in found)
 
 
 def end(reason: StopReason, message: str, hint: str = "") -> RunEnded:

@@ -3,29 +3,100 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import PurePosixPath
 
-from goalrunner.core import shell_wrappers as wrappers
-from goalrunner.core.shell_syntax import parse
-from goalrunner.core.shell_words import ASSIGNMENT, Command, Line, UnreadableError, Word
-from goalrunner.core.shell_wrappers import Wrapper
+from goalrunner.core.shell_syntax import Command, UnreadableError, parse
+from goalrunner.core.shell_words import EXPANSION, Word, options
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 _SHELL_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
-_STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _DEEPEST = 12
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ANY = Word("$@", EXPANSION)
+"""Arguments that are only known when the command runs."""
 _Words = tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """How the command in the arguments of a program is found. Texts are lists of words."""
+
+    valued: str = ""
+    """Options that take a value, beside `scripts`."""
+    operands: int = 0
+    """Words of the program's own before the command."""
+    behind: str = ""
+    """Subcommands, with commas between them, one of which must be first; empty: none is needed."""
+    scripts: str = ""
+    """Options whose value is a line for a shell."""
+    clean: str = ""
+    """Options with which the command gets an environment of its own; `always`: without any."""
+
+
+_UV = (
+    "-p --python --with --with-editable --with-requirements --extra --no-extra --group --no-group --only-group --package"
+    " --project --directory --env-file --index --default-index -i --index-url --extra-index-url -f --find-links -C"
+    " --config-file --cache-dir --color -w -m --refresh-package --upgrade-package -P --prerelease --resolution --from"
+)
+_SUDO = (
+    "-u --user -g --group -C --close-from -D --chdir -h --host -p --prompt -r --role -t --type -T --command-timeout"
+    " -U --other-user -R --chroot"
+)
+_XARGS = "-a -d -E -I -J -L -n -P -R -S -s --arg-file --delimiter --max-args --max-lines --max-procs --max-chars"
+
+WRAPPERS: dict[str, Wrapper] = {
+    **dict.fromkeys("builtin coproc nohup setsid unbuffer busybox toybox bunx pnpx".split(), Wrapper()),  # noqa: SIM905
+    **dict.fromkeys(("timeout", "gtimeout"), Wrapper("-k --kill-after -s --signal", 1)),
+    **dict.fromkeys(("rye", "pipenv"), Wrapper(behind="run")),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), Wrapper("-n --name -p --prefix --cwd", behind="run")),
+    **dict.fromkeys(("pnpm", "yarn"), Wrapper("-C --dir -F --filter --cwd", behind="exec,dlx")),
+    "env": Wrapper("-u --unset -C --chdir", scripts="-S --split-string", clean="-i --ignore-environment -"),
+    "exec": Wrapper("-a"),
+    "command": Wrapper(),
+    "time": Wrapper("-o -f --output --format"),
+    "nice": Wrapper("-n --adjustment"),
+    "stdbuf": Wrapper("-i -o -e --input --output --error"),
+    "xvfb-run": Wrapper("-e -f -n -p -s -w --auth-file --error-file --server-num --server-args --wait"),
+    "sudo": Wrapper(_SUDO, clean="always"),
+    "flock": Wrapper("-w --wait --timeout -E --conflict-exit-code", 1, scripts="-c --command"),
+    "xargs": Wrapper(_XARGS),
+    "uv": Wrapper(_UV, behind="run,tool run"),
+    "uvx": Wrapper(_UV),
+    "poetry": Wrapper("-C --directory -P --project", behind="run"),
+    "pdm": Wrapper("-p --project", behind="run"),
+    "hatch": Wrapper("-e --env", behind="run"),
+    "pixi": Wrapper("-e --environment --manifest-path", behind="run"),
+    "pipx": Wrapper("--spec --python", behind="run"),
+    "npx": Wrapper("-p --package -w --workspace", scripts="-c --call"),
+    "npm": Wrapper("-p --package -w --workspace --prefix -C", behind="exec,x", scripts="-c --call"),
+    "bun": Wrapper(behind="x"),
+    "node": Wrapper("-r --require --import --loader"),
+}
+_UNREAD = frozenset(
+    """
+    alias caffeinate chroot chrt doas fakeroot ionice ltrace nsenter numactl parallel pkexec proxychains proxychains4
+    runuser script setpriv strace su systemd-run taskset torsocks unshare watch
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Programs that start others, or give them other names, in ways that are not read."""
+
+_COVERAGE_OPTIONS = frozenset(
+    "-m --source --source-pkgs --omit --include --rcfile --data-file --context --concurrency".split()  # noqa: SIM905
+)
+_PYTHON_OPTIONS = frozenset({"-m", "-c", "-W", "-X", "--check-hash-based-pycs"})
+_EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 @dataclass(frozen=True)
 class Program:
     """A program and its arguments. `words[0]` is the program as written, or the module of `python -m`."""
 
-    words: _Words
-    command: Command
+    words: _Words = ()
+    command: Command = field(default_factory=Command)
     """Where it stands in the line, and what becomes of its exit code."""
     through: tuple[str, ...] = ()
     """Names of what starts it, outermost first: ("uv", "coverage", "python")."""
@@ -67,10 +138,11 @@ def started(line: str) -> tuple[tuple[Program, ...], str]:
 
     The second text is empty if all programs are known.
     """
-    read = parse(line)
-    found = tuple(_of_line(read, 0))
-    problems = (one.problem for one in found if one.problem)
-    return found, read.problem or next(problems, "")
+    try:
+        found = tuple(_of_script(Program(), line, 0))
+    except UnreadableError as error:
+        return (), str(error)
+    return found, next((one.problem for one in found if one.problem), "")
 
 
 def label(line: str) -> str:
@@ -82,167 +154,138 @@ def label(line: str) -> str:
     return PurePosixPath((line.split() or [""])[0]).name
 
 
-def _of_line(line: Line, depth: int) -> Iterator[Program]:
+def _of_script(outer: Program, script: str, depth: int) -> Iterator[Program]:
+    """Yield the programs of a script, with what is known of the program that runs it. Raise UnreadableError."""
+    line, folder = parse(script, outer.command), outer.folder
     given = {word for command in line.commands if command.words[:1] == ("set",) for word in command.words[1:]}
-    flags = "".join(word[1:] for word in given if word.startswith("-") and not word.startswith("--"))
-    strict, pipefail, folder = "e" in flags or "errexit" in given, "pipefail" in given, ""
+    flags = "".join(word[1:] for word in given if re.match("-[a-zA-Z]", word))
+    strict = outer.strict or "e" in flags or "errexit" in given
+    outer = replace(outer, strict=strict, pipefail=outer.pipefail or "pipefail" in given)
+
+    def stages(command: Command) -> Iterator[Program]:
+        assignments = (*outer.assignments, *command.assignments)
+        program = replace(outer, words=command.words, command=command, assignments=assignments, folder=folder)
+        return _stages(program, depth + 1)
+
     for command in line.commands:
-        program = Program(
-            command.words, command, assignments=command.assignments, strict=strict, pipefail=pipefail, folder=folder
-        )
-        for one in _stages(program, depth):
+        for one in stages(command):
             yield replace(one, starts=one.starts or one.name in line.functions)
         if command.words[:1] == ("cd",) and len(command.words) == 2:
             folder = posixpath.normpath(posixpath.join(folder, command.words[1]))
     for command in line.nested:
-        for program in _stages(Program(command.words, command, assignments=command.assignments), depth):
-            yield replace(program, nested=True)
+        yield from (replace(one, nested=True) for one in stages(command))
 
 
 def _stages(program: Program, depth: int) -> Iterator[Program]:
+    """Yield a program, and then those that it starts."""
+    problem, inner = "", list[Program]()
     if depth > _DEEPEST:
-        yield replace(program, problem="it is nested too deeply")
-        return
-    if program.words and not program.module and not program.words[0].program:
+        problem = "it is nested too deeply"
+    elif program.words and not program.module and not program.words[0].program:
         problem = f'the program "{program.words[0]}" is only known at run time'
-        yield replace(program, problem=program.problem or problem)
-        return
-    try:
-        inner = [*_started_by(program, depth)]
-    except UnreadableError as error:
-        yield replace(program, problem=str(error))
-        return
-    yield replace(program, starts=any(not one.nested for one in inner))
+    else:
+        try:
+            inner = [*_started_by(program, depth)]
+        except UnreadableError as error:
+            problem = str(error)
+    yield replace(program, problem=problem, starts=any(not one.nested for one in inner))
     yield from inner
 
 
 def _started_by(program: Program, depth: int) -> Iterator[Program]:
     """Yield the programs that a program starts, each with what it starts in turn. Raise UnreadableError."""
-    name = program.name
+    name, words = program.name, program.words
     through = replace(program, through=(*program.through, name))
-    _refuse(program)
-    if name == "coverage" and program.words[1:2] == ("run",):
-        yield from _module(program, program.words[1:], wrappers.COVERAGE_OPTIONS, depth)
-    elif program.module:
+    if name == "coverage" and words[1:2] == ("run",):
+        yield from _module(through, words[1:], _COVERAGE_OPTIONS, depth)
+    elif program.module or words[1:2] in (("--version",), ("--help",)):
         return
-    elif name.startswith(("python", "pypy")):
-        yield from _module(program, program.words, wrappers.PYTHON_OPTIONS, depth)
-    elif name == "find":
-        command = replace(program.command, optional=True)
-        for words in wrappers.executed(program.words):
-            yield from _stages(replace(through, words=words, command=command), depth + 1)
-    elif name in wrappers.WRAPPERS:
-        yield from _wrapped(program, through, wrappers.WRAPPERS[name], depth)
-    else:
-        script, strict, pipefail = _script(program)
-        if script is not None:
-            yield from _of_script(through, script, depth, strict=strict, pipefail=pipefail)
-
-
-def _refuse(program: Program) -> None:
-    """Raise UnreadableError if it is unknown what a program runs."""
-    name, words = program.name, () if program.module else program.words
-    if name in wrappers.UNREAD and words and words[1:2] not in (("--version",), ("--help",)):
+    elif name in _UNREAD:
         raise UnreadableError(f"{name} starts another program")
-    if name == "alias" and any("=" in word for word in words):
-        raise UnreadableError("an alias gives a program another name")
-    if name == "git" and any(one == "-c" and key.lower().startswith("alias.") for one, key in pairwise(words)):
-        raise UnreadableError("an alias gives a command of git another name")
+    elif name.startswith(("python", "pypy")):
+        yield from _module(through, words, _PYTHON_OPTIONS, depth)
+    elif name == "find":
+        yield from _executed(through, depth)
+    elif name in WRAPPERS:
+        yield from _wrapped(through, WRAPPERS[name], depth)
+    elif name == "eval":
+        yield from _of_script(through, " ".join(words[1:]), depth)
+    elif name == "trap" and len(words) > 2 and not words[1].startswith("-"):
+        yield from _of_script(through, words[1], depth)
+    elif name in (*SHELLS, ".", "source"):
+        yield from _of_shell(through, depth)
 
 
-def _of_script(
-    outer: Program, script: str, depth: int, *, strict: bool = False, pipefail: bool = False
-) -> Iterator[Program]:
-    """Yield the programs of a script, with what is known of the program that runs it."""
-    line = parse(script)
-    if line.problem:
-        raise UnreadableError(line.problem)
-    for one in _of_line(line, depth + 1):
-        own, around = one.command, outer.command
-        merged = replace(
-            own,
-            lost=own.lost or around.lost,
-            negated=own.negated != around.negated,
-            fallback=own.fallback or around.fallback,
-            optional=own.optional or around.optional,
-            detached=own.detached or around.detached,
-            last=own.last and around.last,
-        )
-        yield replace(
-            one,
-            command=merged,
-            through=(*outer.through, *one.through),
-            assignments=(*outer.assignments, *one.assignments),
-            clean=outer.clean or one.clean,
-            folder=posixpath.normpath(posixpath.join(outer.folder, one.folder)) if one.folder else outer.folder,
-            strict=one.strict or strict,
-            pipefail=one.pipefail or pipefail,
-        )
+def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
+    """Yield the programs of the script of a shell, if this is no file."""
+    at, given = options(shell.words, _SHELL_OPTIONS)
+    operand = next((word for word in shell.words[at:] if word != "-"), Word(""))
+    strict, pipefail = "-e" in given or "errexit" in shell.words[:at], "pipefail" in shell.words[:at]
+    inner = replace(shell, strict=strict, pipefail=pipefail)
+    if "-c" in given:
+        yield from _of_script(inner, operand, depth)
+    elif "-s" in given or not operand or operand.startswith(("/dev/", "/proc/", "<(")):
+        if shell.command.piped or operand.startswith("<("):
+            raise UnreadableError(f"{shell.through[-1]} runs the output of another command")
+        yield from _of_script(inner, shell.command.stdin or "", depth)
 
 
-def _script(program: Program) -> tuple[str | None, bool, bool]:
-    """Return what a program runs as a script that is no file, and whether its options are `-e` and `-o pipefail`."""
-    if program.name == "eval":
-        return " ".join(program.words[1:]), False, False
-    if program.name == "trap" and len(program.words) > 2 and program.words[1] not in ("-", "-l", "-p"):
-        return program.words[1], False, False
-    if program.name not in (*SHELLS, ".", "source"):
-        return None, False, False
-    at, given = wrappers.options(program.words, _SHELL_OPTIONS)
-    names, values = {name for name, _ in given}, {str(value) for _, value in given}
-    rest = program.words[at + (program.words[at : at + 1] == ("-",)) :]
-    script: str | None = None
-    if "-c" in names:
-        script = str(rest[0]) if rest else None
-    elif "-s" in names or not rest or rest[0] in _STDIN or rest[0].startswith("<("):
-        script = program.command.stdin
-        if (script is None and program.command.piped) or (rest and rest[0].startswith("<(")):
-            raise UnreadableError(f"{program.name} runs the output of another command")
-    return script, "-e" in names or "errexit" in values, "pipefail" in values
-
-
-def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -> Iterator[Program]:
-    name, words = program.name, wrappers.command_part(program.words, wrapper)
-    at, given = wrappers.options(words, wrapper.options)
-    if not words or (name == "command" and {"-v", "-V"} & {option for option, _ in given}):
+def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:
+    name, words = wrapper.through[-1], _from_subcommand(wrapper.words, how)
+    at, given = options(words, frozenset(f"{how.valued} {how.scripts}".split()))
+    if not words or (name == "command" and {"-v", "-V"} & given.keys()):
         return
-    inner = replace(through, clean=program.clean or wrapper.clean)
-    scripts = [value for option, value in given if option in wrapper.scripts.split()]
-    later = words[at + wrapper.operands :][:2]
-    if scripts or later[:1] in (("-c",), ("--command",)):
-        yield from _of_script(inner, [*scripts, *later[1:]][0], depth)
+    rest = words[at + how.operands :]
+    own = [*takewhile(lambda word: word == "-" or _ASSIGNMENT.match(word), rest)]
+    clean = how.clean == "always" or not {*given, *own}.isdisjoint(how.clean.split())
+    assigned = (*wrapper.assignments, *(word for word in own if word != "-"))
+    inner = replace(wrapper, clean=wrapper.clean or clean, assignments=assigned, words=rest[len(own) :])
+    scripts = [given[option] for option in how.scripts.split() if option in given]
+    if inner.words[:1] in (("-c",), ("--command",)):  # flock LOCK -c LINE
+        scripts = [*inner.words[1:2]]
+    if scripts:
+        yield from _of_script(inner, scripts[0], depth)
         return
-    rest = words[at + wrapper.operands :]
-    assigned, clean = list(inner.assignments), inner.clean
-    for option, value in given if name == "env" else ():
-        if option in ("-S", "--split-string"):
-            rest = (*_split(value), *rest)
-        assigned += [f"{value}="] if option in ("-u", "--unset") else []
-        clean = clean or option in ("-i", "--ignore-environment")
-    while rest and (ASSIGNMENT.match(rest[0]) or rest[0] == "-"):
-        clean = clean or rest[0] == "-"
-        assigned += [rest[0]] if rest[0] != "-" else []
-        rest = rest[1:]
     if name == "xargs":
-        rest = wrappers.with_inputs(rest, given)
-        inner = replace(inner, command=replace(program.command, optional=True))
-    if rest and (name != "node" or PurePosixPath(rest[0]).stem in ("jest", "vitest")):
-        yield from _stages(replace(inner, words=rest, assignments=tuple(assigned), clean=clean), depth + 1)
+        inner = replace(inner, words=_with_input(inner.words, given), command=replace(wrapper.command, optional=True))
+    if inner.words and (name != "node" or PurePosixPath(inner.words[0]).stem in ("jest", "vitest")):
+        yield from _stages(inner, depth + 1)
 
 
-def _split(text: str) -> _Words:
-    """Return the words that `env -S` makes of a text. Raise UnreadableError."""
-    line = parse(text)
-    if line.problem or len(line.commands) != 1:
-        raise UnreadableError(f'env may change the meaning of "{text}"')
-    return (*map(Word, line.commands[0].assignments), *line.commands[0].words)
+def _from_subcommand(words: _Words, wrapper: Wrapper) -> _Words:
+    """Return the words of a wrapper from its subcommand on; none if it has another subcommand."""
+    if not wrapper.behind:
+        return words
+    rest = words[options(words, frozenset(wrapper.valued.split()))[0] :]
+    for names in (tuple(name.split()) for name in wrapper.behind.split(",")):
+        if rest[: len(names)] == names:
+            return rest[len(names) - 1 :]
+    # `yarn jest` is short for `yarn exec jest`.
+    return words if rest[:1] in (("jest",), ("vitest",)) else ()
+
+
+def _with_input(words: _Words, given: dict[str, Word]) -> _Words:
+    """Return the words of a command with those that `xargs` reads from its input."""
+    placeholders = [str(given[name]) or "{}" for name in ("-I", "-J", "--replace") if name in given]
+    if placeholders or "-i" in given:
+        return tuple(word.replaced((placeholders or ["{}"])[0]) for word in words)
+    return (*words, _ANY) if words else ()
+
+
+def _executed(find: Program, depth: int) -> Iterator[Program]:
+    """Yield the programs of `find -exec`. A name that is found begins with where it was looked for."""
+    words = find.words
+    roots = [*takewhile(lambda word: not word.startswith("-"), words[1:])] or [Word(".")]
+    head = roots[0].head if len(roots) == 1 else ""
+    inner = replace(find, command=replace(find.command, optional=True))
+    for begin in (at for at, word in enumerate(words, 1) if word in _EXECUTING):
+        executed = takewhile(lambda word: word not in (";", "+"), words[begin:])
+        yield from _stages(replace(inner, words=tuple(word.replaced("{}", head) for word in executed)), depth + 1)
 
 
 def _module(program: Program, words: _Words, valued: frozenset[str], depth: int) -> Iterator[Program]:
-    at, given = wrappers.options(words, valued, last=("-m", "-c"))
-    if given and given[-1][0] == "-m" and given[-1][1]:
-        names = {name for name, _ in given}
-        isolated = program.isolated or not names.isdisjoint(("-I", "-E"))
-        through = (*program.through, program.name)
-        inner = replace(program, words=(given[-1][1], *words[at:]), through=through, module=True, isolated=isolated)
-        yield from _stages(inner, depth + 1)
+    """Yield the module of `python -m` or `coverage run -m`, and what it starts."""
+    at, given = options(words, valued, last=("-m", "-c"))
+    if module := given.get("-m"):
+        isolated = program.isolated or not given.keys().isdisjoint(("-I", "-E"))
+        yield from _stages(replace(program, words=(module, *words[at:]), module=True, isolated=isolated), depth + 1)

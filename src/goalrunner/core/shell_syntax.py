@@ -1,273 +1,289 @@
 """The simple commands of a shell line, and the effect of the exit code of each. Runs nothing.
 
-The syntax is read by tree-sitter-bash. A line with a syntax error holds no commands.
+The syntax is read by tree-sitter-bash. A line with a syntax error or an unknown construct is not read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-from goalrunner.core.shell_words import (
-    Command,
-    Line,
-    Lost,
-    UnreadableError,
-    Word,
-    goes_on,
-    is_literal,
-    nodes_in,
-    redirection,
-    simple_command,
-    text_of,
-    words_of,
-)
+from goalrunner.core.shell_words import EXPANSION, Word, text_of, words_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Language, Node
 
-_DEEPEST = 50
 _LONGEST = 200_000
 """Characters of a line that is read."""
 _MOST_DOCUMENTS = 200
+_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)['\"]?([^\n]*)\n((?:.*\n)*?)[ \t]*\2(?=\n|$)")
+_GIVEN = "\1"
+"""Begin of the name of a file that stands for a here-document; the text follows."""
 _ASCII = bytes(range(128)) + b"." * 128
 _TERMINATORS = frozenset({";", "&", "\n", ";;", ";&", ";;&"})
-_SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
-_LOOPS = frozenset(
+_RESERVED = frozenset({"{", "}", "!", "then", "else", "elif", "fi", "do", "done", "esac"})
+"""Words that are no programs. tree-sitter takes them for one where it does not know a construct: `! { a; }`."""
+_CLAUSES = frozenset({"elif_clause", "else_clause", "do_group"})
+_CONDITIONAL = frozenset({"if_statement", "elif_clause", "while_statement"})
+_LOOPS = _CONDITIONAL | _CLAUSES | {"for_statement", "c_style_for_statement"}
+_NO_STATEMENTS = frozenset({"variable", "value", "initializer", "condition", "update"})
+"""Fields of the heads of loops and of the items of `case`."""
+_PATTERN = re.compile(r"[*?]|\[.+\]|\{.*,.*\}")
+
+
+class UnreadableError(Exception):
+    """A construct is not known, or it is not known what a program runs."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An ignored exit code: the operator that causes this (`|`, `||`, `;`, `&`), and the text of the command that counts."""
+
+    how: Literal["|", "||", ";", "&"]
+    whole: str
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One simple command. `words` are without quotes, assignments and redirections."""
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[str, ...] = ()
+    lost: Lost | None = None
+    negated: bool = False
+    """Behind `!`: its failure is what is wanted."""
+    fallback: bool = False
+    """Behind `||`: it only runs when something else failed."""
+    optional: bool = False
+    """Within if, while, for, case or a function: it may not run."""
+    last: bool = True
+    """Nothing runs after it."""
+    piped: bool = False
+    """Whether it reads the output of another command."""
+    stdin: str | None = None
+    """The here-document or here-string that it reads."""
+
+    def within(self, lost: Lost | None, *, last: bool) -> Command:
+        """Return what holds of the commands in a part of a construct, where this holds of the whole."""
+        return replace(self, lost=lost or self.lost, last=self.last and last)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a line holds. `nested` are the commands in its substitutions, `functions` the names of those that it defines."""
+
+    commands: tuple[Command, ...] = ()
+    nested: tuple[Command, ...] = ()
+    functions: frozenset[str] = frozenset()
+
+
+def parse(line: str, around: Command | None = None) -> Line:
+    """Return the commands of a line in their order. Raise UnreadableError if it cannot be read.
+
+    If a command runs the line as a script, what holds of this command holds of all of them.
     """
-    while_statement for_statement c_style_for_statement do_group elif_clause else_clause if_statement
-    """.split()  # noqa: SIM905 - a table, to be read
-)
-_NO_STATEMENTS = ("variable", "value", "initializer", "condition", "update")
-"""Fields of the heads of loops."""
-_BACKQUOTED = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-
-
-_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)['\"]?([^\n]*)\n((?:.*\n)*?)\t*\2(?=\n|$)")
-
-
-def parse(line: str) -> Line:
-    """Return the commands of a line, in their order.
-
-    tree-sitter misreads some here-documents. A line without them is then read, and each of their lines as if it were one.
-    """
-    found = _parsed(line)
-    if not found.problem or "<<" not in line or line.count("<<") > _MOST_DOCUMENTS:
-        return found
-    without = _parsed(_DOCUMENT.sub(r"</dev/null\3", line))
-    if without.problem or "\\\n" in line:
-        return found
-    rows = (row for document in _DOCUMENT.finditer(line) for row in document[4].splitlines())
-    inner = [command for row in rows for command in _perhaps_run(row)]
-    return replace(without, nested=(*without.nested, *inner))
-
-
-def _perhaps_run(row: str) -> tuple[Command, ...]:
-    """Return the commands of a line that may also be text; if it cannot be parsed, all parts that may be commands."""
-    read = _parsed(row)
-    parts = re.split(r"[;&|(){}`]+|\b(?:then|do|else|if|while)\b", row) if read.problem else ()
-    return (*read.commands, *read.nested, *(Command(tuple(map(Word, part.split()))) for part in parts if part.split()))
-
-
-def _parsed(line: str) -> Line:
-    if len(line) > _LONGEST:
-        return Line(problem=f"it has more than {_LONGEST:,} characters")
+    if len(line) > _LONGEST or line.count("<<") > _MOST_DOCUMENTS:
+        raise UnreadableError("it is too long")
     if "\0" in line:
-        return Line(problem="it contains a null character")
-    source = line.encode(errors="replace")
+        raise UnreadableError("it contains a null character")
+    # tree-sitter misreads what follows the mark of a here-document, and a line that begins with a backslash.
+    text = re.sub(r"(\n[ \t]*)\\(?=\w|\n)", r"\1", _DOCUMENT.sub(_redirection, line))
+    source = text.encode(errors="replace")
     # Only ASCII is parsed: tree-sitter-bash reads beyond its tables for other characters, which can end the process.
-    root = _parser()(source.translate(_ASCII))
+    # Imported late: most commands of the command line read no shell line.
+    from tree_sitter import Parser
+
+    root = Parser(_bash()).parse(source.translate(_ASCII)).root_node
     if root.has_error:
-        return Line(problem="its syntax cannot be parsed")
-    reader, nodes = _Reader(source), [*nodes_in(root)]
-    if any(goes_on(source, node) for node in nodes):
-        return Line(problem="a command in it seems to go on in the next line")
+        raise UnreadableError("its syntax cannot be parsed")
+    reader, nodes = _Reader(source), [*_nodes_in(root)]
+    files = [reader.text(node) for node in nodes if node.type == "file_redirect"]
+    if text.count(_GIVEN) != len([file for file in files if re.match(rf"\d*<['\"]{_GIVEN}", file)]):
+        raise UnreadableError("what looks like a here-document in it is none")
     try:
-        commands = tuple(reader.sequence(root.children, 0))
-        nested = tuple(command for node in nodes for command in reader.substituted(node))
-    except UnreadableError as error:
-        return Line(problem=str(error))
-    functions = (text_of(source, node.named_children[0]) for node in nodes if node.type == "function_definition")
+        commands = tuple(reader.sequence(root.children, around or Command()))
+        nested = tuple(
+            command
+            for node in nodes
+            if node.type in ("command_substitution", "process_substitution")
+            for command in reader.sequence(node.children, Command())
+        )
+    except RecursionError:
+        raise UnreadableError("it is nested too deeply") from None
+    functions = (reader.text(node.named_children[0]) for node in nodes if node.type == "function_definition")
     return Line(commands, nested, frozenset(functions))
 
 
+def _redirection(document: re.Match[str]) -> str:
+    """Return the redirection of a file whose name is the text of a here-document, and what follows its mark."""
+    quote, _, rest, body = document.groups()
+    text = re.sub(r"^\t+", "", body, flags=re.MULTILINE) if document[0].startswith("<<-") else body
+    name = "'" + text.replace("'", r"'\''") + "'" if quote else '"' + text.replace('"', r"\"") + '"'
+    return f"<{name[0]}{_GIVEN}{name[1:]}{rest}"
+
+
 @cache
-def _parser() -> Callable[[bytes], Any]:
-    # Imported late: most commands of the command line read no shell line.
+def _bash() -> Language:
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    language = Language(tree_sitter_bash.language())
-    return lambda source: Parser(language).parse(source).root_node
-
-
-@dataclass
-class _Pipeline:
-    parts: list[tuple[list[Command], str]]
-    """Of each part the commands, and its text."""
-    negated: bool = False
-
-    @property
-    def text(self) -> str:
-        return " | ".join(text for _, text in self.parts)
+    return Language(tree_sitter_bash.language())
 
 
-_AndOr = list[tuple[str, _Pipeline]]
+def _nodes_in(root: Node) -> Iterator[Node]:
+    """Yield a node and all named nodes within it."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.named_children))
+
+
+def _parts_of(node: Node) -> list[Node]:
+    return [child for child in node.named_children if child.type != "comment"]
 
 
 class _Reader:
-    """Turns syntax nodes into commands."""
+    """Turns syntax nodes into commands. `around` is what holds of all commands in a node."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
 
-    def sequence(self, nodes: Iterable[Node], depth: int) -> Iterator[Command]:
+    def text(self, node: Node) -> str:
+        return text_of(self._source, node)
+
+    def sequence(self, nodes: Iterable[Node], around: Command) -> Iterator[Command]:
         """Yield the commands of statements that follow each other."""
-        lines: list[tuple[list[Command], str, str]] = []
+        statements: list[tuple[Node, str]] = []
         for node in nodes:
-            if node.type in _TERMINATORS:
-                if node.type == "&" and lines:
-                    lines[-1] = (*lines[-1][:2], "&")
-            elif node.is_named and node.type != "comment":
-                lines.append((*self._statement(node, depth + 1), ";"))
-        for number, (commands, text, end) in enumerate(lines):
-            last = number == len(lines) - 1
-            lost: Lost | None = None
+            if node.type == "&" and statements:
+                statements[-1] = (statements[-1][0], "&")
+            elif node.type not in _TERMINATORS and node.is_named and node.type != "comment":
+                statements.append((node, ";"))
+        for node, end in statements:
+            final, text, lost = statements[-1][0], self.text(node), None
             if end == "&":
                 lost = Lost("&", f"{text} &")
-            elif not last:
-                lost = Lost(";", f"{text}; {lines[-1][1]}", lines[-1][1])
-            for command in commands:
-                yield _within(command, lost=lost, last=last or command.optional)
+            elif node is not final:
+                lost = Lost(";", f"{text}; {self.text(final)}", self.text(final))
+            yield from self._statement(node, around.within(lost, last=node is final))
 
-    def substituted(self, node: Node) -> Iterator[Command]:
-        """Yield the commands of a substitution, or of the backquotes in a here-document."""
-        if node.type in _SUBSTITUTIONS:
-            yield from self.sequence(node.children, 0)
-        elif node.type == "heredoc_redirect" and not is_literal(self._source, node):
-            for body in (child for child in node.children if child.type == "heredoc_body"):
-                for found in _BACKQUOTED.findall(text_of(self._source, body)):
-                    inner = parse(found)
-                    if inner.problem:
-                        raise UnreadableError(inner.problem)
-                    yield from (*inner.commands, *inner.nested)
-
-    def _statement(self, node: Node, depth: int) -> tuple[list[Command], str]:
-        if depth > _DEEPEST:
-            raise UnreadableError("it is nested too deeply")
-        pipelines = self._and_or(node, depth)
-        text = " ".join(f"{operator} {pipeline.text}".strip() for operator, pipeline in pipelines)
-        found: list[Command] = []
-        for number, (operator, pipeline) in enumerate(pipelines):
-            after = [later for how, later in pipelines[number + 1 :] if how == "||"]
-            lost = Lost("||", f"{pipeline.text} || {after[0].text}", after[0].text) if after else None
-            final, count = number == len(pipelines) - 1, len(pipeline.parts)
-            for at, (part, _) in enumerate(pipeline.parts):
-                taken = Lost("|", pipeline.text, pipeline.parts[-1][1]) if at < count - 1 else None
-                found += [
-                    replace(
-                        _within(_within(one, lost=taken, last=final), lost=lost, last=final),
-                        negated=one.negated != pipeline.negated,
-                        fallback=one.fallback or operator == "||",
-                        piped=one.piped or at > 0,
-                    )
-                    for one in part
-                ]
-        return found, text
-
-    def _and_or(self, node: Node, depth: int) -> _AndOr:
-        """Return the pipelines of a list, each with the operator before it."""
-        if depth > _DEEPEST:
-            raise UnreadableError("it is nested too deeply")
+    def _statement(self, node: Node, around: Command) -> Iterator[Command]:
         match node.type:
             case "list":
-                left, right = (self._and_or(child, depth + 1) for child in node.named_children[:2])
-                operator = next(child.type for child in node.children if child.type in ("&&", "||"))
-                return [*left, (operator, right[0][1]), *right[1:]]
-            case "redirected_statement":
-                return self._redirected(node, depth)
-            case "negated_command":
-                inner = self._and_or(node.named_children[-1], depth + 1)
-                inner[0][1].negated = not inner[0][1].negated
-                return inner
+                yield from self._list(node, around)
             case "pipeline":
-                first, *others = node.named_children
-                negated = first.type == "negated_command"
-                parts = [first.named_children[-1] if negated else first, *others]
-                return [("", _Pipeline([self._statement(part, depth + 1) for part in parts], negated))]
-            case _:
-                return [("", _Pipeline([(self._single(node, depth), text_of(self._source, node))]))]
-
-    def _redirected(self, node: Node, depth: int) -> _AndOr:
-        body = node.child_by_field_name("body")
-        found = self._and_or(body, depth + 1) if body else [("", _Pipeline([([], "")]))]
-        given = [redirection(self._source, redirect) for redirect in node.children_by_field_name("redirect")]
-        more = [word for words, _ in given for word in words]
-        stdin = next((text for _, text in given if text is not None), None)
-        behind = text_of(self._source, node)[len(text_of(self._source, body)) if body else 0 :]
-        commands, text = found[-1][1].parts[-1]
-        if more and len(commands) != 1:
-            raise UnreadableError("words stand behind a redirection of more than one command")
-        commands = [
-            replace(one, words=(*one.words, *more), stdin=stdin if one.stdin is None else one.stdin) for one in commands
-        ]
-        found[-1][1].parts[-1] = commands, text + ("" if "<<" in behind else behind)
-        return found
-
-    def _single(self, node: Node, depth: int) -> list[Command]:
-        """Return the commands of a node that is no list and no pipeline."""
-        text = text_of(self._source, node)
-        match node.type:
-            case "command":
-                return [simple_command(self._source, node, text)]
-            case "variable_assignment":
-                return [Command((), (text,), text)]
-            case "variable_assignments":
-                return [Command((), tuple(text_of(self._source, child) for child in node.named_children), text)]
-            case "declaration_command" | "unset_command":
-                return [Command(tuple(words_of(self._source, node.children)), text=text)]
-            case "test_command":
-                inner = words_of(self._source, node.children[1:-1])
-                return [Command((Word(node.children[0].type), *inner), text=text)]
+                yield from self._pipeline(node, around)
+            case "negated_command":
+                yield from self._statement(_parts_of(node)[-1], replace(around, negated=not around.negated))
+            case "redirected_statement":
+                yield from self._redirected(node, around)
             case "compound_statement" if node.children[0].type == "((":
-                return [Command((Word("(("),), text=text)]
+                yield replace(around, words=(Word("(("),))
             case "compound_statement" | "subshell":
-                return list(self.sequence(node.children, depth))
+                yield from self.sequence(node.children, around)
             case "function_definition":
                 body = node.child_by_field_name("body")
-                inside = self._statement(body, depth + 1)[0] if body else []
-                return [replace(command, optional=True, detached=True) for command in inside]
+                inside = replace(around, lost=None, optional=True, last=True)
+                yield from self._statement(body, inside) if body else ()
             case "case_statement":
-                items = [child for child in node.named_children if child.type == "case_item"]
-                return [command for item in items for command in self._branches(item, ("value",), depth)]
+                for item in (child for child in node.named_children if child.type == "case_item"):
+                    yield from self._branches(item, around)
             case kind if kind in _LOOPS:
-                return self._branches(node, _NO_STATEMENTS, depth)
+                yield from self._branches(node, around)
             case _:
-                raise UnreadableError(f"it contains an unknown construct: {node.type}")
+                yield self._simple(node, around)
 
-    def _branches(self, node: Node, fields: Sequence[str], depth: int) -> list[Command]:
-        """Return the commands of a compound command. `fields` are those of its parts that are no statements."""
-        statements: list[Node] = []
-        conditions: list[Node] = []
-        inner: list[Command] = []
-        conditional = node.type in ("if_statement", "elif_clause", "while_statement")
-        for at, child in enumerate(node.children):
-            if child.type in ("then", "do_group"):
-                conditional = False
-            if child.type in ("elif_clause", "else_clause", "do_group"):
-                inner += self._branches(child, (), depth + 1)
-            elif conditional:
-                conditions.append(child)
-            elif node.field_name_for_child(at) not in fields:
-                statements.append(child)
-        tests = [replace(one, detached=True, lost=None) for one in self.sequence(conditions, depth)]
-        return [replace(one, optional=True) for one in (*tests, *self.sequence(statements, depth), *inner)]
+    def _list(self, node: Node, around: Command) -> Iterator[Command]:
+        parts: list[tuple[str, Node]] = []
+        while node.type == "list":
+            left, right = _parts_of(node)[:2]
+            parts.insert(0, (next(child.type for child in node.children if child.type in ("&&", "||")), right))
+            node = left
+        parts.insert(0, ("", node))
+        for number, (operator, part) in enumerate(parts, 1):
+            after = [self.text(later) for how, later in parts[number:] if how == "||"]
+            lost = Lost("||", f"{self.text(part)} || {after[0]}", after[0]) if after else None
+            inside = around.within(lost, last=number == len(parts))
+            yield from self._statement(part, replace(inside, fallback=around.fallback or operator == "||"))
 
+    def _pipeline(self, node: Node, around: Command) -> Iterator[Command]:
+        first, *others = _parts_of(node)
+        if first.type == "negated_command":
+            first, around = _parts_of(first)[-1], replace(around, negated=not around.negated)
+        parts = [first, *others]
+        for part in parts:
+            lost = None if part is parts[-1] else Lost("|", self.text(node), self.text(parts[-1]))
+            inside = around.within(lost, last=True)
+            yield from self._statement(part, inside if part is first else replace(inside, piped=True, stdin=None))
 
-def _within(command: Command, *, lost: Lost | None, last: bool) -> Command:
-    """Return the command with what the surrounding construct adds; an exit code that is lost inside stays lost."""
-    kept = command.lost or (None if command.detached else lost)
-    return replace(command, lost=kept, last=command.last and last)
+    def _redirected(self, node: Node, around: Command) -> Iterator[Command]:
+        body = node.child_by_field_name("body")
+        redirections = [child for child in node.named_children if child != body]
+        if body is not None and body.type == "command":
+            yield self._simple(body, around, redirections)
+            return
+        more, around = self._given(redirections, around)
+        if more:
+            raise UnreadableError("words stand behind a redirection of more than one command")
+        yield from self._statement(body, around) if body is not None else ()
+
+    def _given(self, redirections: Iterable[Node], around: Command) -> tuple[list[Word], Command]:
+        """Return the words behind the targets of redirections (`make 2>&1 test`), and `around` with the text on stdin."""
+        more: list[Word] = []
+        for node in redirections:
+            here = node.type == "herestring_redirect"
+            words = words_of(
+                self._source, node.named_children[-1:] if here else node.children_by_field_name("destination")
+            )
+            if words and (here or words[0].startswith(_GIVEN)):
+                around = replace(around, stdin=words[0].removeprefix(_GIVEN), piped=False)
+            more += words[1:]
+        return more, around
+
+    def _simple(self, node: Node, around: Command, redirections: Sequence[Node] = ()) -> Command:
+        """Return the command of a node that is one, with redirections that stand behind it."""
+        match node.type:
+            case "command":
+                before = [child for child in node.children if child.type.endswith("_redirect")]
+                words = [child for child in node.named_children if child not in before and child.type != "comment"]
+                own = [child for child in words if child.type != "variable_assignment"]
+                assigned = words[: words.index(own[0])] if own else words
+                more, inside = self._given([*before, *redirections], around)
+                found = (*words_of(self._source, words[len(assigned) :]), *more)
+                if found and found[0] in _RESERVED:
+                    raise UnreadableError(f'"{found[0]}" is not a program')
+                if found and _PATTERN.search(found[0]):
+                    found = (Word(found[0], EXPANSION), *found[1:])
+                return replace(inside, words=found, assignments=tuple(map(self.text, assigned)))
+            case "variable_assignment":
+                return replace(around, assignments=(self.text(node),))
+            case "variable_assignments":
+                return replace(around, assignments=tuple(map(self.text, node.named_children)))
+            case "declaration_command" | "unset_command":
+                return replace(around, words=tuple(words_of(self._source, node.children)))
+            case "test_command":
+                return replace(
+                    around, words=(Word(node.children[0].type), *words_of(self._source, node.children[1:-1]))
+                )
+            case kind:
+                raise UnreadableError(f"it contains an unknown construct: {kind}")
+
+    def _branches(self, node: Node, around: Command) -> Iterator[Command]:
+        """Yield the commands of a compound command; an exit code of its condition is not lost."""
+        inside = replace(around, optional=True, last=True)
+        begin = 0
+        if node.type in _CONDITIONAL:
+            begin = next(at for at, child in enumerate(node.children) if child.type in ("then", "do_group"))
+            yield from self.sequence(node.children[:begin], replace(inside, lost=None))
+        fields = [node.field_name_for_child(at) for at in range(begin, len(node.children))]
+        rest = [
+            child for child, field in zip(node.children[begin:], fields, strict=True) if field not in _NO_STATEMENTS
+        ]
+        yield from self.sequence((child for child in rest if child.type not in _CLAUSES), inside)
+        for child in (child for child in node.children if child.type in _CLAUSES):
+            yield from self._branches(child, around)
