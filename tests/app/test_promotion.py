@@ -63,6 +63,14 @@ def test_the_log_says_that_it_was_promoted_and_the_end_of_the_run_stays_as_it_wa
     assert after == before.model_copy(update={"memory": before.memory.model_copy(update={"version": version})})
 
 
+@pytest.mark.parametrize("owner", ["team/ops", "..", "ÄÖ ü", "x" * 400, "-", "a\\nb"])
+def test_any_owner_has_facts_inside_the_memory(tmp_path: Path, owner: str) -> None:
+    item = promoted(kept_run(tmp_path, owner=owner), tmp_path)
+    assert list_items(tmp_path, item.owner) == ([item], [])
+    assert list_items(tmp_path, f"{item.owner}x") == ([], [])
+    assert len(list((tmp_path / "memory").glob("*.jsonl"))) == 1
+
+
 @pytest.mark.parametrize(
     ("memory", "owner", "more", "said"),
     [

@@ -73,7 +73,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_listed(own_home: Path, capsys: 
     capsys.readouterr()
     assert main(["memory"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == f"Warning: {path}:1: no JSON; the line is ignored\n"
+    assert printed.err.startswith(f"Warning: {path}:1: Invalid JSON")
     assert "parse() returns an empty Document" in printed.out
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from goalrunner import __version__
 from goalrunner.app.external_agent import built_in_conversation, external_conversation, external_notes
-from goalrunner.app.memory import Recalled, recall
+from goalrunner.app.memory import recall
 from goalrunner.app.notify import Notifier
 from goalrunner.app.preflight import check_lines, critic_warnings, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes
@@ -117,9 +117,9 @@ def open_resources(
     asks = options.approver is not None
     notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
     journal = Journal(log, transcript, artifacts, (*options.observers, notifier), summary_writer(folder))
-    recalled = recall(config.home, goal.owner, clock.now()) if goal.memory.recall else Recalled()
-    prompts = Prompts(goal, options.resume_prompt, options.prompt, recalled.lines)
-    return RunResources(config, parts, journal, prompts, close, (*undone, *recalled.notes))
+    facts, notes = recall(config.home, goal.owner, clock.now()) if goal.memory.recall else ((), ())
+    prompts = Prompts(goal, options.resume_prompt, options.prompt, facts)
+    return RunResources(config, parts, journal, prompts, close, (*undone, *notes))
 
 
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+import fcntl
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,15 +15,14 @@ from urllib.parse import quote
 from pydantic import Field, ValidationError
 
 from goalrunner.core import events
-from goalrunner.core.errors import RecordError, UsageError, record_errors
+from goalrunner.core.errors import RecordError, UsageError, one_line, record_errors
 from goalrunner.core.events import MemoryKind, MemoryPromoted
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.observation import Observation
 from goalrunner.core.ports import Clock
 from goalrunner.core.summary import observations_of
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, read_records
-from goalrunner.records.files import LogInUse, WriterLock, write_whole
+from goalrunner.records.files import write_whole
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
@@ -31,7 +30,7 @@ MOST_ITEMS = 50
 MOST_CHARACTERS = 8_000  # of all facts that are recalled
 _LONGEST_FACT = 2_000  # characters of a remembered fact
 _LONGEST = 500  # characters of a recalled fact
-_LONGEST_NAME = 100
+_LONGEST_NAME = 100  # of a file; owners whose names begin alike share one
 Sensitivity = Literal["low", "medium", "high"]
 
 
@@ -59,97 +58,71 @@ class MemoryItem(Frozen):
             return True
 
 
-class MemoryFile:
-    """`GOAL_HOME/memory/<owner>.jsonl`, mode 0600. Lines that are damaged stay as they are."""
+def _path(home: Path, owner: str) -> Path:
+    """Return the file of an owner, `GOAL_HOME/memory/<owner>.jsonl`, whatever characters the name has."""
+    return home / "memory" / f"{quote(owner, safe=' ')[:_LONGEST_NAME]}.jsonl"
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    @classmethod
-    def of(cls, home: Path, owner: str) -> MemoryFile:
-        """Return the file of an owner, whatever characters the name has."""
-        name = quote(owner, safe=" ")
-        if len(name) > _LONGEST_NAME:
-            name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(owner.encode()).hexdigest()[:16]}"
-        return cls(home / "memory" / f"{name}.jsonl")
+def _paths(home: Path) -> list[Path]:
+    return sorted((home / "memory").glob("*.jsonl"))
 
-    def lines(self) -> list[tuple[bytes, MemoryItem | str]]:
-        """Return each line with its item, corrected or not, or with what is wrong in it. Raise RecordError."""
-        found: list[tuple[bytes, MemoryItem | str]] = []
-        with record_errors(f"{self.path} cannot be read", "check its permissions"):
-            for raw in self.path.read_bytes().splitlines() if self.path.exists() else ():
-                try:
-                    found.append((raw, MemoryItem.model_validate_json(raw)))
-                except ValidationError as error:
-                    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-                    said = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg'].lower()}"
-                    found.append((raw, "no JSON" if first["type"] == "json_invalid" else said))
-        return found
 
-    def read(self) -> tuple[list[MemoryItem], list[str]]:
-        """Return the items that were not corrected, oldest first, and a message for each damaged line. Raise RecordError."""
-        items: list[MemoryItem] = []
-        damages: list[str] = []
-        for number, (_, item) in enumerate(self.lines(), start=1):
-            if isinstance(item, MemoryItem):
-                items.append(item)
-            else:
-                damages.append(f"{self.path}:{number}: {item}; the line is ignored")
-        corrected = {item.replaces for item in items}
-        return [item for item in items if item.memory_id not in corrected], damages
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Lock the file. Raise RecordError that names the other writer."""
-        with record_errors(f"cannot write {self.path}"):
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            lock = WriterLock(self.path.with_suffix(".lock"))
-        except LogInUse as error:
-            raise RecordError(f"{self.path} is being changed by {error.owner}", "try again in a moment") from error
-        try:
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """Wait until no other process changes the files of `home`. Raise RecordError if they cannot be written."""
+    folder = home / "memory"
+    with record_errors(f"cannot write {folder}"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-        finally:
-            lock.close()
 
-    def append(self, item: MemoryItem) -> None:
-        """Add an item durably. Raise RecordError, the file unchanged."""
-        self._write([*(raw for raw, _ in self.lines()), item.model_dump_json().encode()])
 
-    def forget(self, memory_id: str) -> tuple[MemoryItem, ...]:
-        """Remove an item, and every item that it corrected, from the file; return them. Raise RecordError."""
-        lines = self.lines()
-        by_id = {item.memory_id: item for _, item in lines if isinstance(item, MemoryItem)}
-        gone: list[MemoryItem] = []
-        while (found := by_id.pop(memory_id, None)) is not None:
-            gone.append(found)
-            memory_id = found.replaces
-        if gone:
-            self._write([raw for raw, item in lines if item not in gone])
-        return tuple(gone)
+def _lines(path: Path) -> list[tuple[bytes, MemoryItem | str]]:
+    """Return each line with its item, corrected or not, or with what is wrong in it. Raise RecordError."""
+    found: list[tuple[bytes, MemoryItem | str]] = []
+    with record_errors(f"{path} cannot be read", "check its permissions"):
+        for raw in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                found.append((raw, MemoryItem.model_validate_json(raw)))
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+                found.append((raw, ".".join(map(str, (*first["loc"], first["msg"])))))
+    return found
 
-    def _write(self, lines: list[bytes]) -> None:
-        with record_errors(f"cannot write {self.path}"):
-            write_whole(self.path, b"".join(line + b"\n" for line in lines))
+
+def _write(path: Path, lines: list[bytes]) -> None:
+    write_whole(path, b"".join(line + b"\n" for line in lines))
+
+
+def _read(path: Path, owner: str | None) -> tuple[list[MemoryItem], list[str]]:
+    """Return the items of an owner, or of all, that were not corrected, oldest first, and a message for each damaged line."""
+    numbered = list(enumerate((item for _, item in _lines(path)), start=1))
+    damages = [f"{path}:{number}: {item}; the line is ignored" for number, item in numbered if isinstance(item, str)]
+    items = [item for _, item in numbered if isinstance(item, MemoryItem)]
+    corrected = {item.replaces for item in items}
+    return [one for one in items if one.memory_id not in corrected and owner in (None, one.owner)], damages
 
 
 def list_items(home: Path, owner: str | None = None) -> tuple[list[MemoryItem], list[str]]:
     """Return the items of one owner or of all, and a message for each damaged line. Raise RecordError."""
-    found = [file.read() for file in (_files(home) if owner is None else [MemoryFile.of(home, owner)])]
-    items = [item for part, _ in found for item in part if owner in (None, item.owner)]
-    return items, [damage for _, part in found for damage in part]
+    found = [_read(path, owner) for path in (_paths(home) if owner is None else [_path(home, owner)])]
+    return [item for items, _ in found for item in items], [damage for _, damages in found for damage in damages]
 
 
-def find_item(home: Path, memory_id: str) -> MemoryFile | None:
-    """Return the file that holds an item of that id, corrected or not; None if there is none."""
-    for file in _files(home):
-        if any(isinstance(item, MemoryItem) and item.memory_id == memory_id for _, item in file.lines()):
-            return file
-    return None
-
-
-def _files(home: Path) -> list[MemoryFile]:
-    return [MemoryFile(path) for path in sorted((home / "memory").glob("*.jsonl"))]
+def forget(home: Path, memory_id: str) -> list[MemoryItem]:
+    """Remove an item, and every item that it corrected; return them. Raise UsageError for an unknown id, and RecordError."""
+    with _locked(home):
+        for path in _paths(home):
+            lines = _lines(path)
+            by_id = {item.memory_id: item for _, item in lines if isinstance(item, MemoryItem)}
+            gone: list[MemoryItem] = []
+            while item := by_id.pop(gone[-1].replaces if gone else memory_id, None):
+                gone.append(item)
+            if gone:
+                _write(path, [raw for raw, item in lines if item not in gone])
+                return gone
+    raise UsageError(f'there is no kept fact with the id "{memory_id[:40]}"', "goal memory lists all items")
 
 
 @dataclass(frozen=True)
@@ -177,122 +150,103 @@ def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clo
     from goalrunner.app.previous_run import frozen_table  # not at the top: listing facts needs no goal
 
     table = frozen_table(folder)
-    owner, allowed = str(table.get("owner", "")), table.get("memory", {}).get("promote", ())
-    reference, source = _source(folder, request.item)
-    text = request.text.strip()
-    if not text and source is not None and source.output is not None:
-        text = ArtifactStore(folder.artifacts, Redactor({})).read(source.output).decode(errors="replace").strip()
-    text, now = redactor.text(text), clock.now()
-    _refuse(request, text, source, allowed, owner)
+    kind, owner = request.kind, str(table.get("owner", ""))
+    fresh = "and start a new run: the goal of a run is fixed"
+    if kind not in table.get("memory", {}).get("promote", ()):
+        hint = f'write [memory] promote = ["{kind}"] in the goal file, {fresh}'
+        raise UsageError(f"the goal of this run does not allow promoting the kind {kind}", hint)
+    if not owner.strip():
+        raise UsageError("the goal of this run names no owner", f'write owner = "..." in the goal file, {fresh}')
+    if request.sensitivity != "low" and not request.permission.strip():
+        raise UsageError(f"a fact of {request.sensitivity} sensitivity needs --permission", '--permission "..."')
+    if request.sensitivity == "high" and request.expires is None:
+        raise UsageError("a fact of high sensitivity needs --expires", "--expires 30d")
+    reference, text = _source(folder, request)
+    if not 0 < len(text) <= _LONGEST_FACT:
+        raise UsageError(f"a fact has 1 to {_LONGEST_FACT:,} characters, and this text has {len(text)}", '--text "..."')
+    now = clock.now()
     item = MemoryItem(
         memory_id=f"m{secrets.token_hex(4)}",
-        kind=request.kind,
-        text=text,
+        kind=kind,
+        text=redactor.text(text),
         run_id=folder.run_id,
         source_ref=reference,
         owner=owner,
-        permission=redactor.text(request.permission.strip()) or f'[memory] promote = ["{request.kind}"] of the goal',
+        permission=redactor.text(request.permission.strip()) or f'[memory] promote = ["{kind}"] of the goal',
         sensitivity=request.sensitivity,
         expires_at=None if request.expires is None else (now + timedelta(seconds=request.expires)).isoformat(),
         promoted_by=request.by,
         promoted_at=now.isoformat(),
         replaces=request.replaces,
     )
-    file = MemoryFile.of(home, owner)
-    with EventLog(folder.events, clock, redactor) as log, file.writing():
-        others = [other for other in file.read()[0] if other.memory_id != item.replaces]
-        if item.replaces and len(others) == len(file.read()[0]):
-            raise UsageError(f'there is no item "{item.replaces}" of owner "{owner}" to correct', "goal memory")
-        for other in others:
-            if (other.kind, other.text, other.run_id, other.source_ref) == (item.kind, text, item.run_id, reference):
-                hint = f"to change it: --replaces {other.memory_id}"
-                raise UsageError(f"{other.memory_id} has the same text and source", hint)
-        file.append(item)
-        try:
-            log.append(MemoryPromoted(memory_id=item.memory_id, kind=item.kind, source_ref=item.source_ref))
-        except RecordError:
-            file.forget(item.memory_id)
-            raise
+    path = _path(home, owner)
+    with EventLog(folder.events, clock, redactor) as log, _locked(home):
+        _refuse_twice(item, _read(path, owner)[0])
+        log.append(MemoryPromoted(memory_id=item.memory_id, kind=kind, source_ref=reference))
+        _write(path, [*(raw for raw, _ in _lines(path)), item.model_dump_json().encode()])
     return item
 
 
-def _refuse(
-    request: PromotionRequest, text: str, source: Observation | None, allowed: Collection[str], owner: str
-) -> None:
-    """Raise UsageError if this text may not be kept. `source` is its observation, None for an event."""
-    fresh = "and start a new run: the goal of a run is fixed"
-    if request.kind not in allowed:
-        raise UsageError(
-            f"the goal of this run does not allow promoting the kind {request.kind}",
-            f'write [memory] promote = ["{request.kind}"] in the goal file, {fresh}',
-        )
-    if not owner.strip():
-        raise UsageError("the goal of this run names no owner", f'write owner = "..." in the goal file, {fresh}')
-    if source is not None and not source.shows:
-        raise UsageError(
-            f"{source.id} ({source.source}) is not evidence: it contains the agent's words, or a call that did not run",
-            "name an observation that shows it: goal show RUN --evidence",
-        )
-    if not 0 < len(text) <= _LONGEST_FACT:
-        raise UsageError(f"a fact has 1 to {_LONGEST_FACT:,} characters, and this text has {len(text)}", '--text "..."')
-    needed = {'--permission "..."': request.sensitivity != "low" and not request.permission.strip()}
-    needed["--expires 30d"] = request.sensitivity == "high" and request.expires is None
-    for option in (option for option, lacks in needed.items() if lacks):
-        raise UsageError(f"a fact of {request.sensitivity} sensitivity needs {option.split()[0]}", option)
+def _refuse_twice(item: MemoryItem, kept: list[MemoryItem]) -> None:
+    """Raise UsageError if the item corrects none that is kept, or is kept already."""
+    if item.replaces and item.replaces not in (other.memory_id for other in kept):
+        raise UsageError(f'there is no item "{item.replaces}" of owner "{item.owner}" to correct', "goal memory")
+    own = (item.kind, item.text, item.run_id, item.source_ref)
+    for other in kept:
+        if other.memory_id != item.replaces and own == (other.kind, other.text, other.run_id, other.source_ref):
+            hint = f"to change it: --replaces {other.memory_id}"
+            raise UsageError(f"{other.memory_id} has the same text and source", hint)
 
 
-def _source(folder: RunFolder, item: str) -> tuple[str, Observation | None]:
-    """Return the reference of an observation ("o7") or event ("e12", "12"), and the observation. Raise UsageError for none.
+def _source(folder: RunFolder, request: PromotionRequest) -> tuple[str, str]:
+    """Return the reference of the observation ("o7") or event ("e12"), and the text to keep. Raise UsageError.
 
     The output of a hidden validator is refused, because the agent of a later run would read it.
     """
-    wanted = item.strip().lower()
+    wanted, text = request.item.strip().lower(), request.text.strip()
     for record in read_records(folder.events):
-        if wanted in (f"e{record.seq}", str(record.seq)):
-            return f"e{record.seq}", None
         event = record.event
-        found = next((one for one in observations_of(event) if one.id == wanted), None)
-        if found is None:
-            continue
-        if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) and found in event.concealed:
-            what = f"{found.id} is from a hidden validator, whose output agents do not get"
-            raise UsageError(what, "name another observation")
-        return found.id, found
+        if wanted == f"e{record.seq}":
+            return wanted, text
+        for found in observations_of(event):
+            if found.id != wanted:
+                continue
+            if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) and found in event.concealed:
+                what = f"{wanted} is from a hidden validator, whose output agents do not get"
+                raise UsageError(what, "name another observation")
+            if not found.shows:
+                what = f"{wanted} ({found.source}) is not evidence: it contains the agent's words, or a call that did not run"
+                raise UsageError(what, "name an observation that shows it: goal show RUN --evidence")
+            if not text and found.output is not None:
+                text = ArtifactStore(folder.artifacts, Redactor({})).read(found.output).decode(errors="replace").strip()
+            return wanted, text
     raise UsageError(
-        f'run {folder.run_id} has no observation or event "{item[:40]}"',
+        f'run {folder.run_id} has no observation or event "{request.item[:40]}"',
         f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} --evidence",
     )
 
 
-@dataclass(frozen=True)
-class Recalled:
-    """Facts for the agent, one line each, newest last; and notes for people."""
+def recall(home: Path, owner: str, now: datetime) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the facts of an owner that have not expired, one line each, newest last; and notes for people.
 
-    lines: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def recall(home: Path, owner: str, now: datetime) -> Recalled:
-    """Return the facts of an owner that have not expired. Never raise: damage of the file is a note."""
+    Never raise: damage of the file is a note.
+    """
     if not owner.strip():
-        return Recalled(notes=("[memory] recall has no effect: the goal names no owner",))
+        return (), ("[memory] recall has no effect: the goal names no owner",)
     try:
-        items, damages = MemoryFile.of(home, owner).read()
+        items, damages = _read(_path(home, owner), owner)
     except RecordError as error:
-        return Recalled(notes=(f"memory: {error.message}; nothing is recalled",))
-    valid = [item for item in items if item.owner == owner and not item.is_expired(now)]
+        return (), (f"memory: {error.message}; nothing is recalled",)
+    valid = [item for item in items if not item.is_expired(now)]
     lines: list[str] = []
-    left = MOST_CHARACTERS
     for item in reversed(valid[-MOST_ITEMS:]):
-        kind, text = item.kind.replace("_", " "), " ".join(item.text.split())
-        text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+        kind, text = item.kind.replace("_", " "), one_line(item.text, _LONGEST)
         line = f"({kind}, {item.memory_id}, {item.source_ref} of run {item.run_id}) {text}"
-        if len(line) > left:
+        if sum(map(len, [*lines, line])) > MOST_CHARACTERS:
             break
-        left -= len(line)
         lines.insert(0, line)
     notes = [f"memory: {damage}" for damage in damages]
     if lines:
         more = f", the newest of {len(valid)}" if len(lines) < len(valid) else ""
         notes.append(f'the agent reads {len(lines)} remembered facts of owner "{owner}"{more} (goal memory)')
-    return Recalled(tuple(lines), tuple(notes))
+    return tuple(lines), tuple(notes)

@@ -228,15 +228,10 @@ def forget(item: Annotated[str, argument("ID", "Id of an item, as goal memory pr
 
     The items that it corrected are removed with it.
     """
-    from goalrunner.app.memory import find_item
+    from goalrunner.app import memory as promotion
     from goalrunner.reports.tables import forgotten_text
 
-    file = find_item(runs.home(), item)
-    if file is None:
-        raise UsageError(f'there is no kept fact with the id "{item[:40]}"', "goal memory lists all items")
-    with file.writing():
-        removed = file.forget(item)
-    output.say(forgotten_text(removed))
+    output.say(forgotten_text(promotion.forget(runs.home(), item)))
     return 0
 
 
