@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from goalrunner import Goal, JudgeConfig
-from goalrunner.app.canaries import CanaryReport, question_judge, refuse_credulous_judge
+from goalrunner.app.canaries import MUTATIONS, CanaryReport, question_judge, refuse_credulous_judge
 from goalrunner.core import events
 from goalrunner.core.errors import GoalError, ProviderUnavailable, UsageError
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge.mutations import MUTATIONS
 from goalrunner.judge.prompt_builder import audit_prompt, audit_request
 from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
@@ -24,7 +23,7 @@ from tests.support.finished_run import CRITERION, FinishedRun
 from tests.support.recordings import fact, judge, quote
 from tests.support.trails import said, seen, trail
 
-ALL = [mutation.name for mutation in MUTATIONS]
+ALL = [name for name, _, _ in MUTATIONS]
 CRITERIA = ("parse('') returns an empty Document", "all tests pass")
 
 Reader = Callable[[str], list[dict[str, str]]]
@@ -79,14 +78,14 @@ async def asked(reader: Reader) -> CanaryReport:
 
 
 def names(answers: Sequence[Any]) -> list[str]:
-    return [answer.mutation.name for answer in answers]
+    return [answer.name for answer in answers]
 
 
 async def test_a_careful_judge_accepts_the_example_and_misses_nothing() -> None:
     report = await asked(careful)
-    assert report.unchanged.accepted
-    assert report.unchanged.survived
-    assert [answer.accepted for answer in report.answers] == [False] * len(MUTATIONS)
+    assert report.unchanged.judge_accepts
+    assert report.unchanged.complete_after_check
+    assert [answer.judge_accepts for answer in report.answers] == [False] * len(MUTATIONS)
     refuse_credulous_judge(report)
 
 
@@ -94,7 +93,7 @@ async def test_a_judge_that_believes_everything_misses_every_copy() -> None:
     report = await asked(gullible)
     assert names(report.misses) == ALL
     # The check of citations catches what does not exist, is outdated, or has no output. It cannot judge what words mean.
-    survived = [answer.mutation.name for answer in report.misses if answer.survived]
+    survived = [answer.name for answer in report.misses if answer.complete_after_check]
     assert survived == ["contradicted", "printed-report", "injected-output"]
     with pytest.raises(GoalError, match="accepts 8 of 8 examples that prove nothing: claims-only, evidence") as refused:
         refuse_credulous_judge(report)
@@ -117,20 +116,20 @@ async def test_a_judge_that_believes_everything_misses_every_copy() -> None:
 )
 async def test_a_judge_with_one_weakness_misses_the_copies_for_it(reader: Reader, missed: list[str]) -> None:
     report = await asked(reader)
-    assert report.unchanged.accepted
+    assert report.unchanged.judge_accepts
     assert names(report.misses) == missed
-    assert [answer.survived for answer in report.misses] == [name == "contradicted" for name in missed]
+    assert [answer.complete_after_check for answer in report.misses] == [name == "contradicted" for name in missed]
 
 
 async def test_a_judge_that_refuses_everything_is_seen_in_the_unchanged_copy() -> None:
     report = await asked(lambda _: [])
-    assert report.unchanged.accepted is False
+    assert report.unchanged.judge_accepts is False
     assert report.misses == ()
 
 
 async def test_a_judge_that_cannot_be_read_is_neither_careful_nor_credulous() -> None:
     report = await question_judge(Goal(objective="x", judge=JudgeConfig(lambda _: "it looks fine to me")))
-    assert (report.misses, names(report.unread), report.unchanged.accepted) == ((), ALL, None)
+    assert (report.misses, names(report.unread), report.unchanged.judge_accepts) == ((), ALL, None)
     with pytest.raises(GoalError, match="could not be read"):
         refuse_credulous_judge(report)
 
@@ -152,7 +151,7 @@ async def test_a_run_is_judged_by_its_own_criteria(run: FinishedRun) -> None:
 
     goal = Goal(objective="Write a friendly greeting.", judge=JudgeConfig(answering(reader, CRITERION)))
     report = await question_judge(goal, run.folder)
-    assert (report.unchanged.accepted, report.unchanged.survived) == (True, True)
+    assert (report.unchanged.judge_accepts, report.unchanged.complete_after_check) == (True, True)
     assert names(report.misses) == ["stale", "contradicted", "forged-observations"]
     assert sum(f"FAIL: {CRITERION}" in prompt for prompt in prompts) == 1
 
@@ -193,7 +192,7 @@ def request() -> AuditRequest:
 def test_a_copy_leaves_the_original_as_it_was_and_is_made_the_same_way_each_time(mutation: Any) -> None:
     original = request()
     before = audit_prompt(original, nonce="00aa")
-    first, second = mutation.change(original), mutation.change(original)
+    first, second = mutation[2](original), mutation[2](original)
     assert audit_prompt(original, nonce="00aa") == before
     assert audit_prompt(first, nonce="00aa") == audit_prompt(second, nonce="00aa") != before
     identifiers = [item.id for item in first.trail.items if item.kind == "observation"]
@@ -202,7 +201,7 @@ def test_a_copy_leaves_the_original_as_it_was_and_is_made_the_same_way_each_time
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=ALL)
 def test_no_copy_shows_the_original_evidence_as_it_was(mutation: Any) -> None:
-    copy = mutation.change(request())
+    copy = mutation[2](request())
     for item in copy.trail.items:
         if item.kind == "observation" and "hello there" in copy.trail.read(item):
             assert item.id in copy.stale or "FAIL: it says hello" in copy.trail.read(copy.trail.items[-1])

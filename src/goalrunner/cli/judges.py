@@ -7,11 +7,11 @@ import os
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 from goalrunner.app import canaries
 from goalrunner.app.audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
-from goalrunner.app.canaries import EXAMPLE, Answer, CanaryReport
+from goalrunner.app.canaries import EXAMPLE, MUTATIONS, CanaryReport
 from goalrunner.app.judging import judged_by
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.cli import goals, main, options, output, runs
@@ -19,7 +19,6 @@ from goalrunner.cli.options import File, Text, Texts, argument, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.judge.mutations import MUTATIONS
 from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, one_line, table
@@ -155,11 +154,15 @@ def canary(
         goal = goals.resolved(path, {"objective": None if path else EXAMPLE, "judge.model": judge})
     report = _questioned(judged_by(goal), folder)
     if json:
-        copies = [_value(answer) for answer in (report.unchanged, *report.answers)]
-        names = {"misses": report.misses, "unreadable": report.unread}
-        listed = {key: [answer.mutation.name for answer in found] for key, found in names.items()}
-        usage = report.usage.model_dump(mode="json")
-        output.say({"judge": report.judge, **listed, "unchanged": copies[0], "copies": copies[1:], "usage": usage})
+        value = {
+            "judge": report.judge,
+            "misses": [answer.name for answer in report.misses],
+            "unreadable": [answer.name for answer in report.unread],
+            "unchanged": asdict(report.unchanged),
+            "copies": list(map(asdict, report.answers)),
+            "usage": report.usage.model_dump(mode="json"),
+        }
+        output.say(value)
     else:
         _print(report)
     return 1 if report.misses else int(ExitCode.FAILED if report.unread else ExitCode.COMPLETE)
@@ -171,7 +174,7 @@ def refuse_credulous_judge(goal: Goal) -> None:
         raise UsageError("--canary needs a judge", "add --judge MODEL, or remove --canary")
     report = _questioned(goal, None)
     canaries.refuse_credulous_judge(report)
-    if not report.unchanged.accepted:
+    if not report.unchanged.judge_accepts:
         output.complain(f"Warning: {_STRICT}")
 
 
@@ -184,27 +187,17 @@ def _print(report: CanaryReport) -> None:
     rows = [(" ", "COPY", "JUDGE", "AFTER CHECK", "WHAT IS DIFFERENT")]
     words = {True: ("✗", "accepts"), False: ("✓", "refuses"), None: ("?", "not readable")}
     for answer in (report.unchanged, *report.answers):
-        mark, said = words[answer.accepted]
-        verdict = "complete" if answer.survived else "not complete"
+        mark, said = words[answer.judge_accepts]
+        verdict = "complete" if answer.complete_after_check else "not complete"
         is_first = answer is report.unchanged
-        rows.append(("·" if is_first else mark, answer.mutation.name, said, verdict, answer.mutation.sentence))
+        rows.append(("·" if is_first else mark, answer.name, said, verdict, answer.sentence))
     output.say(lines_text(table(rows, output.columns())))
-    survived = sum(answer.survived for answer in report.misses)
+    survived = sum(answer.complete_after_check for answer in report.misses)
     missed = f"{count(len(report.misses), 'miss', 'misses')} of {len(report.answers)} copies"
     through = f", {survived} of them complete after the check of the citations" if report.misses else ""
     output.say(f"\n{missed}{through} · {' · '.join(spent(report.usage))}\n")
-    if report.unchanged.accepted is False:
+    if report.unchanged.judge_accepts is False:
         output.complain(f"Note: {_STRICT}")
-
-
-def _value(answer: Answer) -> dict[str, Any]:
-    return {
-        "name": answer.mutation.name,
-        "sentence": answer.mutation.sentence,
-        "judge_accepts": answer.accepted,
-        "complete_after_check": answer.survived,
-        "missing": answer.missing,
-    }
 
 
 def measure(
