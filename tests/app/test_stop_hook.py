@@ -158,16 +158,6 @@ def test_without_a_goal_nothing_is_checked(project: Path, own_home: Path) -> Non
 
 
 @pytest.mark.slow
-def test_other_files_among_those_of_sessions_stay(project: Path, own_home: Path) -> None:
-    (own_home / "hooks").mkdir(parents=True)
-    for name, content in (("a", "{}"), ("b", "no JSON"), ("c", "[]")):
-        (own_home / "hooks" / f"{name}.json").write_text(content)
-    called(project, "UserPromptSubmit")
-    assert called(project, "Stop")["decision"] == "block"
-    assert len(list((own_home / "hooks").glob("*.json"))) == 4
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("given", [{"session_id": "\ud800"}, {"session_id": "s", "cwd": "a\0b"}])
 def test_odd_events_are_answered(project: Path, given: dict[str, str]) -> None:
     found = answered(json.dumps({"hook_event_name": "UserPromptSubmit", **given}), project)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -157,10 +156,3 @@ def test_a_file_of_nothing_but_space_is_like_none(settings: Path) -> None:
     assert json.loads(settings.read_text()).keys() == {"hooks"}
     assert main(["hook", "uninstall", "claude", "--yes"]) == 0
     assert not settings.exists()
-
-
-def test_settings_that_are_no_file_are_refused(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings.parent.mkdir()
-    os.mkfifo(settings)
-    assert install() == 2
-    assert "no regular file" in capsys.readouterr().err

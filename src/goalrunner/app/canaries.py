@@ -82,7 +82,7 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
     limit = asyncio.Semaphore(1 if is_scripted(llm.model) else _AT_ONCE)
     redact = goal_redactor(goal, os.environ, withheld(goal)).text
 
-    async def answer(name: str, sentence: str, copy: AuditRequest) -> Answer:
+    async def answer(name: str, sentence: str, change: Change) -> Answer:
         said: list[bool] = []  # by the judge itself
 
         def examine(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
@@ -91,12 +91,12 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
 
         async with limit:
             judge = LLMJudge(llm, goal.judge, redact=redact, examine=examine)
-            verdict = (await judge.audit(copy)).verdict
+            verdict = (await judge.audit(change(request))).verdict
         accepted = any(said) or (None if verdict.source == "fallback" else False)
         return Answer(name, sentence, accepted, verdict.complete, verdict.missing)
 
-    copies = [answer(name, sentence, change(request)) for name, sentence, change in MUTATIONS]
-    first, *others = await asyncio.gather(answer("unchanged", "Nothing is changed.", request), *copies)
+    unchanged = answer("unchanged", "Nothing is changed.", lambda request: request)
+    first, *others = await asyncio.gather(unchanged, *(answer(*mutation) for mutation in MUTATIONS))
     return CanaryReport(llm.model, first, tuple(others), llm.usage)
 
 
@@ -111,6 +111,7 @@ def refuse_credulous_judge(report: CanaryReport) -> None:
         raise GoalError(f"answers of the judge {report.judge} could not be read: {names}", hint)
 
 
+Change = Callable[[AuditRequest], AuditRequest]
 Part = tuple[Observation | Claim, str]
 """An item of a trail and its text."""
 
@@ -216,7 +217,7 @@ def _injection(request: AuditRequest, cited: str) -> str:
     )
 
 
-MUTATIONS: tuple[tuple[str, str, Callable[[AuditRequest], AuditRequest]], ...] = (
+MUTATIONS: tuple[tuple[str, str, Change], ...] = (
     ("claims-only", "Only what the agent said is left.", _claims_only),
     ("evidence-removed", "The commands are left, without output and exit codes.", _evidence_removed),
     ("stale", "Every observation is outdated: files changed after it.", _stale),

@@ -6,10 +6,8 @@ The process of a hook ends after each event, so the run is left and resumed. GOA
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +21,7 @@ from goalrunner.app.judging import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, os_errors, record_errors
+from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
@@ -90,32 +88,15 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
         if goal_file is None and not session.is_open:
             return _allowed("not checked: the folder has no goal any more") if session.kept.goal else {}
         until = time.monotonic() + _PATIENCE[name]
-        with _turn(home, until):
-            while True:
-                try:
-                    return actions[name]()
-                except WorkspaceBusy:  # a run goes on there
-                    if time.monotonic() > until:
-                        raise
-                    time.sleep(_POLL)
+        while True:
+            try:
+                return actions[name]()
+            except WorkspaceBusy:  # another session is being checked there, or a run goes on
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_POLL)
     except GoalError as error:
         return {"systemMessage": f"goal did not check this session: {error}"}
-
-
-@contextlib.contextmanager
-def _turn(home: Path, until: float) -> Iterator[None]:
-    """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock)."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath("."))).hexdigest()[:32]
-    with os_errors(f"{home} cannot be written", "set GOAL_HOME to a folder of yours", UsageError):
-        (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(home / "hooks" / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "rb"):
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(_POLL)
-        yield
 
 
 class _SessionController(GoalController):
@@ -144,7 +125,7 @@ class _SessionController(GoalController):
 
 
 class _Kept(BaseModel, allow_inf_nan=False):
-    """What GOAL_HOME/hooks keeps of a session: its run, when the agent began to work, and the hash of its first goal file."""
+    """What GOAL_HOME/hooks keeps of a session in a folder: its run, when the agent began to work, its first goal's hash."""
 
     run: str = ""
     since: float
@@ -154,8 +135,8 @@ class _Kept(BaseModel, allow_inf_nan=False):
 class _Session:
     def __init__(self, event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> None:
         self._event, self._goal_file, self._home, self._environ = event, goal_file, home, environ
-        name = hashlib.sha256(event.session_id.encode(errors="replace")).hexdigest()[:32]
-        self._file = home / "hooks" / f"{name}.json"
+        name = f"{event.session_id}\0{Path.cwd()}"
+        self._file = home / "hooks" / f"{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:32]}.json"
         self._arrived = time.time()
         self.kept = _Kept(since=self._arrived)
         with contextlib.suppress(OSError, ValidationError):
@@ -200,12 +181,9 @@ class _Session:
         return {"decision": "block", "reason": cut}
 
     def _state(self) -> RunState | None:
-        """Return the state of the session's run; None if there is none, or none any more, or none of this folder's goal."""
+        """Return the state of the session's run; None if there is none, or none any more."""
         folder = RunFolder(self._home / "runs" / self.kept.run)
-        state = load_state(folder) if self.kept.run and folder.events.exists() else None
-        goal = self._goal_file
-        is_other = state and goal and state.goal_file and os.path.realpath(state.goal_file) != os.path.realpath(goal)
-        return None if is_other else state
+        return load_state(folder) if self.kept.run and folder.events.exists() else None
 
     def _begin(self, *labels: str) -> None:
         assert self._goal_file is not None, "without one, an open run is required"
@@ -226,15 +204,11 @@ class _Session:
         self._keep()
 
     def _keep(self) -> None:
-        """Note the run, and that the agent works from now on; forget sessions whose runs were removed."""
+        """Note the run, and that the agent works from now on."""
         self.kept.since = time.time()
         with record_errors(f"{self._file} cannot be written", "set GOAL_HOME to a folder of yours"):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(self._file, self.kept.model_dump_json().encode())
-        for other in self._file.parent.glob("*.json"):
-            with contextlib.suppress(OSError, ValidationError):  # a file that is not ours stays
-                if not (self._home / "runs" / _Kept.model_validate_json(other.read_bytes()).run).is_dir():
-                    other.unlink()
 
     def _messages(self, *, judged: bool) -> list[dict[str, Any]]:
         """Return what the session shows of the agent's work: its transcript for a judge, else its last words."""

@@ -43,7 +43,7 @@ GROUPS = {
     "Manage": {
         "agents": ("manage", "List the agents: what is installed, and what each can do."),
         "doctor": ("manage", "Check whether an agent can be used on this machine."),
-        "hook": ("manage", "Check the sessions of Claude Code before they stop."),
+        "hook": ("hook", "Check the sessions of Claude Code before they stop."),
         "prune": ("changes", "Remove runs that ended long ago."),
         "promote": ("manage", "Keep a fact of a run for later runs."),
         "memory": ("manage", "List the facts that are kept for later runs."),

@@ -1,4 +1,4 @@
-"""`goal agents`, `doctor`, `hook`, `memory`, `promote`, `forget` and `help`."""
+"""`goal agents`, `doctor`, `memory`, `promote`, `forget` and `help`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import goalrunner
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.app import COMMANDS, app
 from goalrunner.cli.options import File, Text, argument, flag, option
-from goalrunner.core.errors import ExitCode, GoalError, UsageError, nearest
+from goalrunner.core.errors import ExitCode, UsageError, nearest
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
 GoalFile = Annotated[File, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
-_HOOK_TIMEOUT = 3_600  # seconds that Claude Code waits for a check; its default is 600, and shorter for prompts
 
 
 def agents(goal: GoalFile = None, json: options.Json = False) -> int:
@@ -97,76 +96,6 @@ def _target(name: str | None, goal_file: Path | None) -> Goal:
     preset_named(name, goal.agents, os.environ)
     model = (os.environ.get("GOAL_MODEL") or os.environ.get("LLM_MODEL") or "") if name == BUILTIN else ""
     return goal.model_copy(update={"agent": AgentConfig(use=name, model=model)})
-
-
-def hook(
-    action: Annotated[str, argument("install|uninstall", "Write or remove the hook in the settings.")],
-    agent: Annotated[str, argument("claude", "The agent.")] = "",
-    goal: Annotated[File, option("FILE", "The goal; default: that of the folder.", "--goal")] = None,
-    local: Annotated[bool, flag("--local", "Use .claude/settings.local.json of this folder.")] = False,
-    yes: options.Yes = False,
-) -> int:
-    """Check the sessions of Claude Code before they stop.
-
-    A stop is blocked until the goal is verified, within the limits of the goal.
-
-    The agent calls `goal hook claude`, with an event as JSON on stdin. `install` writes this command into
-    .claude/settings.json of the folder, and `uninstall` removes it; both show the change first. The goal is goal.toml, or
-    [tool.goal] of pyproject.toml, in the folder of the session.
-    """
-    import shlex
-    import shutil
-
-    if (action, agent) == ("claude", ""):
-        return _answer(goal)
-    if action not in ("install", "uninstall") or agent != "claude":
-        words = " ".join(filter(None, (action, agent)))
-        raise UsageError(f"goal hook {words}: unknown", "goal hook install claude, or goal hook uninstall claude")
-    from goalrunner.app.hook_settings import Settings
-    from goalrunner.reports.layout import clean
-
-    settings = Settings(Path(".claude", "settings.local.json" if local else "settings.json"))
-    called = str(Path(sys.argv[0]).absolute())
-    program = "goal" if shutil.which("goal") or not os.access(called, os.X_OK) else called
-    command = [program, "hook", "claude", *(["--goal", str(goal.absolute())] if goal else [])]
-    new = settings.installed(shlex.join(command), _HOOK_TIMEOUT) if action == "install" else settings.uninstalled()
-    if new == settings.text:
-        output.say(f"{settings.path}: nothing to change\n")
-        return 0
-    output.say(clean(settings.diff(new)))
-    if not yes:
-        output.refuse_unasked("goal hook asks before it writes")
-        if not output.agreed(f"Write {settings.path}? [y/N]"):
-            output.complain("nothing was changed")
-            return 1
-    settings.write(new)
-    return 0
-
-
-def _answer(goal: Path | None) -> int:
-    """Answer the event on stdin. The code is always 0: with 2, Claude Code would block the stop for ever."""
-    import json
-
-    if sys.stdin.isatty():
-        hint = 'goal hook install claude; to try it: echo \'{"session_id": "1"}\' | goal hook claude'
-        raise UsageError("goal hook claude reads the event of a hook on stdin, which is a terminal", hint)
-    from goalrunner.app.stop_hook import HookEvent, answer, is_inside_run
-
-    if is_inside_run(os.environ):
-        return 0
-    main.collect_garbage()
-    try:
-        event = HookEvent.parsed(sys.stdin.buffer.read())
-        # The agent may have changed its own folder.
-        os.chdir(os.environ.get("CLAUDE_PROJECT_DIR") or event.cwd or ".")
-        file = goal or goals.of_folder()
-    except (GoalError, OSError, ValueError) as error:  # a folder's name with a NUL
-        found = {"systemMessage": f"goal did not check this session: {error}"}
-    else:
-        found = answer(event, file, runs.home(), os.environ)
-    if found:
-        output.say(json.dumps(found) + "\n")
-    return 0
 
 
 def memory(
