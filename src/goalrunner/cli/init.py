@@ -13,7 +13,7 @@ from typing import Annotated
 from goalrunner.app.doctor import Baseline, Readiness, foresee_run, has_baseline, take_baseline
 from goalrunner.app.project import Installed, Project, choose_agent, installed_agents, judge_for, look, with_keys
 from goalrunner.app.run_options import RunOptions
-from goalrunner.cli import goals, main, options, output, runs
+from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
@@ -93,7 +93,6 @@ def _baseline(goal: Goal, run_options: RunOptions) -> Baseline:
     """Run the validators once, with a line on stderr while a person waits."""
     commands = ", ".join(spec.run for spec in goal.validators if spec.run and not spec.hidden)
     output.complain(f"Running the validators once: {commands}")
-    main.collect_garbage()
     return take_baseline(goal, run_options)
 
 

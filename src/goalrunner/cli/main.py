@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gc
+import errno
 import os
 import sys
+import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -28,25 +29,16 @@ def program() -> NoReturn:
     """
     global is_program
     is_program = True
-    gc.disable()  # until `wait_for`: little of what is loaded at the start is garbage
     code = main()
     if "litellm" in sys.modules:
         os._exit(code)
     sys.exit(code)
 
 
-def collect_garbage() -> None:
-    """Turn the garbage collector on again, for objects that are made from now on."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-
-
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end and return its result."""
     import asyncio
 
-    collect_garbage()
     return asyncio.run(work)
 
 
@@ -65,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except output.ReaderGone:
         return READER_GONE
     except Exception as error:
-        return _unexpected(error)
+        is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC  # as Typer prints a help page
+        output.complain(error_text(output.Unwritable(error)) if is_full else _crash_text(error))
+        return int(ExitCode.FAILED)
     finally:
         output.settle()
 
@@ -104,46 +98,21 @@ def error_text(error: GoalError) -> str:
     return text.replace("\n", "\nError: ") if isinstance(error, GoalFileError) else text
 
 
-def _unexpected(error: Exception) -> int:
-    """Report a defect, unless Typer failed to print a help page or an error of its own. Return the exit code."""
-    import traceback
-
-    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if isinstance(error, OSError) and frames[-1].startswith("typer."):  # it opens no files, but prints
-        code = getattr(error.__context__, "exit_code", None)
-        if isinstance(code, int):
-            return code
-        output.complain(error_text(output.Unwritable(error)))
-    else:
-        output.complain(_crash_text(error))
-    return int(ExitCode.FAILED)
-
-
 def _crash_text(error: Exception) -> str:
-    """Write the traceback without secrets, readable only by the user, and return a message with its path. Never raise."""
+    """Write the traceback without secrets, readable only by the user, and return a message with its path."""
     import tempfile
-    import traceback
-    from pathlib import Path
 
+    from goalrunner.records.redaction import Redactor
     from goalrunner.reports.layout import cut, one_line
 
-    name, where = type(error).__name__, "The traceback could not be written."
+    redactor = Redactor(os.environ)
+    text = redactor.text(f"goal {__version__}\n\n" + "".join(traceback.format_exception(error)))
+    name = one_line(redactor.text("".join(traceback.format_exception_only(error))))
     try:
-        from goalrunner.records.redaction import Redactor
-        from goalrunner.records.run_folder import goal_home
-
-        redactor = Redactor(os.environ)
-        name = one_line(redactor.text("".join(traceback.format_exception_only(error))))
-        text = redactor.text(f"goal {__version__}\n\n" + "".join(traceback.format_exception(error)))
-        folder = goal_home(os.environ) / "crashes"
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError:  # GOAL_HOME may be the cause of the crash
-            folder = Path(tempfile.gettempdir())
-        handle, path = tempfile.mkstemp(".txt", "goal-", folder)
+        handle, path = tempfile.mkstemp(".txt", "goal-crash-")
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
         where = f"The traceback is in {path}"
-    except Exception as failure:
-        where += f" {type(failure).__name__}"
+    except OSError as failure:
+        where = f"The traceback could not be written: {failure}"
     return f"Error: internal error, a defect of goal: {cut(name, _LONGEST)}\n{where}"

@@ -71,8 +71,6 @@ def doctor(
     from goalrunner.reports.tables import diagnosis_lines, diagnosis_value
 
     target = _target(agent, goal)
-    if try_:
-        main.collect_garbage()
     diagnosis = examine(target, os.environ, with_round=try_)
     output.say(diagnosis_value(diagnosis) if json else output.laid_out(diagnosis_lines(diagnosis)))
     return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)

@@ -27,8 +27,8 @@ class ReaderGone(Exception):
 class Unwritable(GoalError):
     """Stdout cannot be written: the disk is full, for example."""
 
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"cannot write to stdout: {error.strerror or error}")
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"cannot write to stdout: {getattr(error, 'strerror', None) or error}")
 
 
 def prepare() -> None:
@@ -48,8 +48,6 @@ def prepare() -> None:
 
 
 def _in_plain(error: UnicodeError) -> tuple[str, int]:
-    if isinstance(error, UnicodeDecodeError):  # a program that calls `main` may read its stream back
-        return "\ufffd", error.end
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
@@ -102,9 +100,8 @@ def page(text: str, *, pager: bool = True) -> None:
     import subprocess
 
     command = os.environ.get("PAGER", "less")
-    program, *_ = command.split() or [""]
     is_long = columns() is not None and text.count("\n") >= shutil.get_terminal_size().lines
-    if not (pager and is_long and sys.stdin.isatty() and _is_capable() and program != "cat" and shutil.which(program)):
+    if not (pager and is_long and sys.stdin.isatty() and _is_capable() and shutil.which(command.partition(" ")[0])):
         say(text)
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
@@ -126,10 +123,7 @@ def complain(text: str) -> None:
 
 def is_interactive() -> bool:
     """Return whether a person at a terminal can be asked."""
-    try:
-        return sys.stdin.isatty() and sys.stderr.isatty()
-    except (AttributeError, ValueError):  # closed
-        return False
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def agreed(question: str) -> bool:
