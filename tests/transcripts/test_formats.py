@@ -126,12 +126,6 @@ def test_codex_exit_codes_are_those_in_front_of_the_output(
     assert [found for _, _, found, _ in shown(trail)] == [facts]
 
 
-def test_codex_output_as_a_table_is_read_with_its_exit_code(path: Path) -> None:
-    output = json.dumps({"output": "43 passed", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
-    trail = rows(path, *codex(*called("shell", {"command": ["bash", "-lc", "pytest -q"]}, output)))
-    assert shown(trail) == [("shell", "pytest -q", ("exit 0",), "43 passed")]
-
-
 def test_codex_context_is_no_message_of_the_user(path: Path) -> None:
     texts = ["<environment_context>\n  <cwd>/ws</cwd>", "# AGENTS.md instructions for /ws", "Go."]
     users = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]} for text in texts]
@@ -149,7 +143,7 @@ def test_responses_of_tools_at_the_provider_are_observations(path: Path) -> None
         {
             "type": "shell_call_output",
             "call_id": "s",
-            "output": [{"stdout": "1 failed", "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}],
+            "output": [{"stdout": "1 failed", "outcome": {"exit_code": 1}}],
         },
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
     ]
@@ -157,10 +151,10 @@ def test_responses_of_tools_at_the_provider_are_observations(path: Path) -> None
     trail = read_transcript(path)
     assert trail.format == "openai-responses"
     assert shown(trail) == [
-        ("code_interpreter", "print(6*7)", (), "42"),
+        ("code_interpreter", "print(6*7)", (), '{"type": "logs", "logs": "42"}'),
         ("fetch", '{"url": "x"}', ("error",), "no such host"),
         ("local_shell", "ls", (), "a.py"),
-        ("shell", "cd src\npytest", ("exit 1",), "1 failed"),
+        ("shell", "cd src\npytest", (), '{"stdout": "1 failed", "outcome": {"exit_code": 1}}'),
     ]
     assert said(trail) == ["Done."]
 

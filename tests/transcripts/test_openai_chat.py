@@ -22,6 +22,7 @@ CHAT: list[dict[str, Any]] = [
     },
     {"role": "tool", "tool_call_id": "a", "content": "43 passed"},
 ]
+NO_CHAT = f"not a chat message: it has no known role, or content that is neither text nor blocks ({KNOWN_BLOCKS})"
 EMPTY = "  the transcript contains nothing that an agent did or said"
 
 
@@ -73,29 +74,19 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         ("[]", EMPTY),
         ('{"messages": []}', EMPTY),
         ('[{"role": "user", "content": "Go."}]', EMPTY),
-        ('{\n"model": "x"\n}', ":1  the line is not a chat message: it has no role"),
-        ('{\n"other": [],\n"messages": [3]\n}', ":3  message 1 is not a chat message: it is not a JSON object"),
+        ('{\n"model": "x"\n}', f": record 1: {NO_CHAT}"),
+        ('{\n"other": [],\n"messages": [3]\n}', f": record 2: {NO_CHAT}"),
         ('[{"role": "user"},', ":1  not valid JSON: Expecting value (column 19)"),
         ('{"role": "user"}\n{"role": \n', ":2  not valid JSON: Expecting value (column 9)"),
         ('{"role": "user"}\nno record', ":2  not valid JSON: Expecting value (column 1)"),
-        ('{"role": "user"}\n\n[1]', ":3  the line is not a chat message: it is not a JSON object"),
-        ('{"role": "user"}\n{"role": "judge"}', ':2  the line is not a chat message: its role is "judge"'),
-        ('{"answer": 42}', ":1  the line is not a chat message: it has no role"),
-        ('[{"role": "user"}, {"role": ["a"]}]', ':1  message 2 is not a chat message: its role is ["a"]'),
-        (
-            '[{"role": "user", "content": 3}]',
-            ":1  message 1 is not a chat message: its content is neither text nor a list of blocks",
-        ),
-        (
-            '{"messages": []}\n{"messages": []}',
-            ":1  the line is another conversation; a file contains one conversation",
-        ),
-        (
-            '{"role": "user", "content": [{"type": "riddle"}]}',
-            f":1  the line has a block of the unknown kind 'riddle'; {KNOWN_BLOCKS}",
-        ),
-        ('{"role": "tool", "content": ' + "[" * 500 + "]" * 500 + "}", ":1  the JSON is nested too deeply"),
-        ("[" * 100_000, ":1  the JSON is nested too deeply"),
+        ('{"role": "user"}\n\n[1]', f":3  {NO_CHAT}"),
+        ('{"role": "user"}\n{"role": "judge"}', f":2  {NO_CHAT}"),
+        ('[{"role": "user"}, {"role": ["a"]}]', f": record 2: {NO_CHAT}"),
+        ('[{"role": "user", "content": 3}]', f": record 1: {NO_CHAT}"),
+        ('{"messages": []}\n{"messages": []}', f":1  {NO_CHAT}"),
+        ('{"role": "user", "content": [{"type": "riddle"}]}', f": record 1: {NO_CHAT}"),
+        ('{"role": "tool", "content": ' + "[" * 500 + "]" * 500 + "}", f": record 1: {NO_CHAT}"),
+        ("[" * 100_000, "  the JSON is nested too deeply"),
         (b'{"role": "user"}\n\xff', ":2  the transcript is not UTF-8"),
     ],
 )

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.transcripts.trail_builder import command_of
-from goalrunner.transcripts.written_files import WrittenFiles
+from goalrunner.transcripts.trail_builder import WrittenFiles, command_of
 
 
 def last(*calls: Any) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
 from goalrunner.core.errors import UsageError, listed, nearest
-from goalrunner.core.observation import Trail
+from goalrunner.core.observation import FORGEABLE, Observation, Trail
 from goalrunner.transcripts.source import HINT, STDIN, Deliverable, Source
-from goalrunner.transcripts.trail_builder import SavedTrail
 
 __all__ = ["GROUP", "Reader", "SavedTrail", "check_format", "formats", "read_transcript"]
 
@@ -20,24 +20,39 @@ GROUP = "goalrunner.transcripts"
 
 _RUN = "goal-run"
 _BUILT_IN = {
-    _RUN: "acp:GoalRun",
+    _RUN: "sessions:GoalRun",
     "claude-code": "chat:ClaudeCode",
     "codex": "responses:Codex",
-    "openhands": "openhands:OpenHands",
-    "openhands-v0": "openhands:OpenHandsV0",
+    "openhands": "events:OpenHands",
+    "openhands-v0": "events:OpenHandsV0",
     "gemini": "sessions:Gemini",
     "qwen": "sessions:Qwen",
     "opencode": "sessions:OpenCode",
     "mini-swe-agent": "trajectories:MiniSweAgent",
     "swe-agent": "trajectories:SweAgent",
     "atif": "trajectories:Atif",
-    "acp": "acp:Acp",
+    "acp": "events:Acp",
     "inspect": "chat:Inspect",
     "openai-responses": "responses:Responses",
     "anthropic": "chat:Anthropic",
     "openai-chat": "chat:OpenAIChat",
 }
 """Name of the format -> module and class. The first format that matches reads a file; registered ones precede the last."""
+
+
+@dataclass(frozen=True)
+class SavedTrail(Trail):
+    """The trail of a saved transcript."""
+
+    format: str = ""
+    partial: str = ""
+    """What is missing of the transcript; empty if nothing is. An audit of a partial one is no pass."""
+
+    @property
+    def forgeable(self) -> tuple[str, ...]:
+        """The ids of observations whose output may be that of a file which the agent wrote."""
+        found = (item for item in self.items if isinstance(item, Observation))
+        return tuple(item.id for item in found if any(fact.startswith(FORGEABLE) for fact in item.facts))
 
 
 class Reader(Protocol):
@@ -64,20 +79,17 @@ def read_transcript(
     UsageError with file, line and format; RecordError if a run's own log or artifacts are damaged.
     """
     source = _source(path)
+    name, reader = _chosen(source, format)
+    if source.part and not getattr(reader, "HAS_PARTS", False):
+        raise source.error(f"a transcript of the format {name} has one conversation, so #{source.part} names none")
     try:
-        name, reader = _chosen(source, format)
-        if source.part and not getattr(reader, "HAS_PARTS", False):
-            raise source.error(f"a transcript of the format {name} has one conversation, so #{source.part} names none")
-        try:
-            trail = reader.read(source, deliverable)
-            if not trail.items and name != _RUN:
-                raise source.error("the transcript contains nothing that an agent did or said")
-        except (UsageError, RecursionError) as error:
-            why = error if isinstance(error, UsageError) else source.here("the JSON is nested too deeply")
-            raise UsageError(why.message, f"It was read as {name} ({reader.DESCRIPTION}). {why.hint}") from None
-        return SavedTrail(items=trail.items, read=trail.read, format=name, partial=source.partial)
-    finally:
-        source.close()
+        trail = reader.read(source, deliverable)
+        if not trail.items and name != _RUN:
+            raise source.error("the transcript contains nothing that an agent did or said")
+    except (UsageError, RecursionError) as error:
+        why = error if isinstance(error, UsageError) else source.here("the JSON is nested too deeply")
+        raise UsageError(why.message, f"It was read as {name} ({reader.DESCRIPTION}). {why.hint}") from None
+    return SavedTrail(items=trail.items, read=trail.read, format=name, partial=source.partial)
 
 
 def formats() -> list[tuple[str, str]]:
@@ -87,11 +99,7 @@ def formats() -> list[tuple[str, str]]:
 
 def check_format(path: Path) -> None:
     """Raise UsageError if a file cannot be read or is not a transcript."""
-    source = _source(path)
-    try:
-        _chosen(source, None)
-    finally:
-        source.close()
+    _chosen(_source(path), None)
 
 
 def _source(path: Path | str) -> Source:

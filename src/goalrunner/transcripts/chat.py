@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -10,11 +9,10 @@ from typing import Any
 
 from goalrunner.core.errors import UsageError
 from goalrunner.core.json_values import at, clean, items, text
-from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, is_too_deep, text_of, unknown_block
+from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, text_of, unknown_block
 from goalrunner.core.observation import Trail
-from goalrunner.transcripts.row_reader import RowReader, parsed
+from goalrunner.transcripts.row_reader import RowReader, as_text, parsed
 from goalrunner.transcripts.source import Deliverable, Source
-from goalrunner.transcripts.trail_builder import as_text
 
 _EXIT = re.compile(r"Exit code:? (-?\d{1,10})\b")
 _REFUSED = re.compile(
@@ -33,23 +31,21 @@ class ChatReader(RowReader):
 
     def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
         content, role = row.get("content"), row.get("role")
-        said, at_provider = clean(text_of(content)), role == "assistant"
-        results = [*_results(content, at_provider=at_provider)] if role in ("user", "assistant") else []
+        said = clean(text_of(content))
+        results = [*_results(content, at_provider=role == "assistant")] if role in ("user", "assistant") else []
+        tool = ""
         # There, tool results are user messages: only text starts a round.
         if role == "user" and not claims and (said.strip() or not results):
             self.trail.user()
-        if role == "assistant":
+        elif role == "assistant":
             self.trail.said(said, summary=claims)
-            for identifier, tool, arguments in _calls(row):
-                self.trail.called(identifier, tool, arguments, summary=claims)
-            old = row.get("function_call")
-            if isinstance(old, dict):
-                self._last = text(old.get("name"))
-                self.trail.called("", self._last, parsed(old.get("arguments")), summary=claims)
-        tool = ""
-        if role in ("tool", "function"):
-            tool = text(row.get("name")) or (self._last if role == "function" else "")
-            results = [(text(row.get("tool_call_id")) if role == "tool" else "", said, ())]
+            for identifier, name, arguments in _calls(row):
+                self.trail.called(identifier, name, arguments, summary=claims)
+            self._last = text(at(row, "function_call", "name"))
+        elif role == "tool":
+            tool, results = text(row.get("name")), [(text(row.get("tool_call_id")), said, ())]
+        elif role == "function":
+            tool, results = text(row.get("name")) or self._last, [("", said, ())]
         for identifier, output, facts in results:
             # The output of a task in the background: of a command, or of another agent.
             is_report = self.trail.tool(identifier) == "TaskOutput" and _COMMAND_TASK not in output[:_HEAD]
@@ -61,10 +57,10 @@ class ChatReader(RowReader):
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     """Yield the id, the tool and the arguments of the calls of an assistant's message."""
-    for call in items(message.get("tool_calls")):
-        function = at(call, "function")
-        given = function if isinstance(function, dict) else call if isinstance(call, dict) else {}
-        yield text(at(call, "id")), text(given.get("name")), parsed(given.get("arguments"))
+    for call in [*items(message.get("tool_calls")), {"function": message.get("function_call")}]:
+        given = at(call, "function") if isinstance(at(call, "function"), dict) else call
+        if text(at(given, "name")):
+            yield text(at(call, "id")), text(given["name"]), parsed(given.get("arguments"))
     for block in items(message.get("content")):
         old = at(block, "toolUse")
         if isinstance(old, dict):
@@ -101,39 +97,15 @@ class OpenAIChat(ChatReader):
     """OpenAI chat messages. As the last format it reports all errors in JSON files."""
 
     DESCRIPTION = 'OpenAI chat messages: a JSON array, {"messages": [...]}, or JSON Lines'
+    fault = f"a chat message: it has no known role, or content that is neither text nor blocks ({KNOWN_BLOCKS})"
 
     def matches(self, source: Source) -> bool:
-        if source.form == "object":
-            return "messages" in source.members or not source.members
-        return source.form not in ("", "folder")
-
-    def rows(self, source: Source) -> Iterator[Any]:
-        for number, row in enumerate(super().rows(source), 1):
-            place = "the line" if source.form in ("lines", "one") else f"message {number}"
-            if isinstance(row, dict) and is_too_deep(row):
-                raise source.here("the JSON is nested too deeply")
-            if fault := _fault_of(row):
-                raise source.here(f"{place} {fault}")
-            yield row
+        return source.is_json and ("messages" in source.members or not source.members)
 
     def is_valid(self, row: Any) -> bool:
-        return True
-
-
-def _fault_of(row: Any) -> str:
-    """Return what is wrong with a message; empty if nothing is."""
-    if not isinstance(row, dict):
-        return "is not a chat message: it is not a JSON object"
-    if isinstance(row.get("messages"), list):
-        return "is another conversation; a file contains one conversation"
-    role, content = row.get("role"), row.get("content")
-    if not isinstance(role, str) or role not in ROLES:
-        fault = "it has no role" if role is None else f"its role is {json.dumps(role)[:40]}"
-        return f"is not a chat message: {fault}"
-    if not isinstance(content, str | list | None):
-        return "is not a chat message: its content is neither text nor a list of blocks"
-    kind = unknown_block(content)
-    return f"has a block of the unknown kind {kind!r}; {KNOWN_BLOCKS}" if kind else ""
+        role, content = at(row, "role"), at(row, "content")
+        is_known = isinstance(role, str) and role in ROLES and isinstance(content, str | list | None)
+        return is_known and not unknown_block(content)
 
 
 class Anthropic(ChatReader):
@@ -198,21 +170,13 @@ class Inspect(ChatReader):
     _SHOWN = 8
 
     def matches(self, source: Source) -> bool:
-        if not source.head.startswith(self._ARCHIVE):
-            return at(source.members.get("eval"), "task") is not None and "status" in source.members
-        import zipfile
-
-        try:
-            if not source.is_pipe:
-                with zipfile.ZipFile(source.path) as archive:
-                    return any(name in ("header.json", "_journal/start.json") for name in archive.namelist())
-        except (OSError, ValueError, zipfile.BadZipFile):
-            pass  # it is damaged, and the library says how
-        return b"_journal/" in source.head
+        if source.head.startswith(self._ARCHIVE):
+            return b"_journal/" in source.head
+        return at(source.members.get("eval"), "task") is not None and "status" in source.members
 
     def read(self, source: Source, deliverable: Deliverable) -> Trail:
         """Return the trail of one sample."""
-        if source.is_pipe:
+        if source.piped is not None:
             raise source.error("logs of Inspect are not read from a pipe; name the file")
         try:
             log: Any = import_module("inspect_ai.log")

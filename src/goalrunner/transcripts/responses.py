@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 from goalrunner.core.json_values import at, items, text
-from goalrunner.transcripts.row_reader import RowReader, parsed
-from goalrunner.transcripts.source import Source
-from goalrunner.transcripts.trail_builder import TrailBuilder, as_text, exit_fact
+from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, parsed
+from goalrunner.transcripts.trail_builder import TrailBuilder
 
 _CALL = re.compile(r"(?:function|custom_tool|local_shell|shell|apply_patch|computer|tool_search)_call(_output)?")
 _ROLES = ("system", "developer", "user", "assistant")
@@ -29,10 +27,6 @@ class Responses(RowReader):
     DESCRIPTION = "items of OpenAI's Responses API: a JSON array, a request or response with them, or JSON Lines"
     keys = frozenset({"", "input", "output", "items", "data"})
     fault = "an item of the Responses API: its kind is not known"
-
-    def matches(self, source: Source) -> bool:
-        rows = (record.value for record in source.sample if record.element and record.key in self.keys)
-        return source.form != "folder" and any(isinstance(row, dict) and self.is_typical(row) for row in rows)
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         kind = text(row.get("type"))
@@ -67,7 +61,11 @@ def add_item(trail: TrailBuilder, item: dict[str, Any]) -> None:
     elif found := _CALL.fullmatch(kind):
         identifier = text(item.get("call_id")) or text(item.get("id"))
         if found[1]:
-            trail.result(identifier, *_output(item.get("output"), shell=trail.tool(identifier) in _SHELLS))
+            output = as_text(item.get("output"))
+            # The agent's own shell tool reports the exit code in front of the output.
+            head = "\n".join(output.partition("\nOutput:")[0].splitlines()[:8])
+            code = _EXIT.search(head) if trail.tool(identifier) in _SHELLS else None
+            trail.result(identifier, output, exit_fact(int(code[1])) if code else ())
         else:
             _add_call(trail, kind.removesuffix("_call"), identifier, item)
 
@@ -87,31 +85,13 @@ def _add_call(trail: TrailBuilder, kind: str, identifier: str, item: dict[str, A
 
 def _add_at_provider(trail: TrailBuilder, kind: str, item: dict[str, Any]) -> None:
     """Add a call with its result. A code interpreter's code is the agent's, its outputs are not."""
-    tool = text(item.get("name")) or kind.removesuffix("_call")
     given = item.get("code") or parsed(item.get("arguments")) or item.get("action") or item.get("queries") or ""
     results = item.get("output") or item.get("outputs") or item.get("results") or item.get("error")
-    trail.called("", tool, {"code": given} if kind == "code_interpreter_call" else given)
+    trail.called(
+        "", text(item.get("name")) or kind.removesuffix("_call"), {"code": given} if item.get("code") else given
+    )
     failed = bool(item.get("error")) or item.get("status") == "failed"
-    if isinstance(results, list):
-        results = "\n".join(text(at(one, "logs")) or as_text([one]) for one in results)
     trail.result("", as_text(results), ("error",) if failed else ())
-
-
-def _output(output: Any, *, shell: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a result, and the exit code that the agent's own shell tool reports in front of the output."""
-    if isinstance(output, list) and output and all(isinstance(at(one, "stdout"), str) for one in output):
-        printed = "\n".join(text(one["stdout"]) + text(one.get("stderr")) for one in output)
-        return printed, exit_fact(at(output[-1], "outcome", "exit_code"))
-    found = as_text(output)
-    if shell and found.startswith("{"):
-        try:
-            table = json.loads(found)
-        except ValueError:
-            return found, ()
-        return as_text(at(table, "output")) or found, exit_fact(at(table, "metadata", "exit_code"))
-    head = "\n".join(found.partition("\nOutput:")[0].splitlines()[:8])
-    code = _EXIT.search(head) if shell else None
-    return found, exit_fact(int(code[1])) if code else ()
 
 
 class Codex(RowReader):

@@ -1,15 +1,22 @@
-"""Sessions of Gemini CLI, Qwen Code and opencode: messages with parts."""
+"""Sessions of Gemini CLI, Qwen Code and opencode, which are messages with parts, and runs of this program."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
-from goalrunner.core.json_values import at, items, text
+from goalrunner.core.json_values import at, clean, items, text
+from goalrunner.core.messages import text_of
+from goalrunner.core.observation import Trail
+from goalrunner.core.summary import EvidenceIndex
+from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.event_log import read_records
+from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts.chat import facts_of
-from goalrunner.transcripts.row_reader import RowReader
-from goalrunner.transcripts.source import Source
-from goalrunner.transcripts.trail_builder import as_json, as_text, exit_fact, number
+from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, number
+from goalrunner.transcripts.source import Deliverable, Source
+from goalrunner.transcripts.trail_builder import as_json
 
 _LABELLED = re.compile(r"(?:Error|Signal|Background PIDs|Process Group PGID): .*|</untrusted_context>|")
 _EXIT = re.compile(r"Exit Code: (-?\d{1,10})")
@@ -50,12 +57,10 @@ class Gemini(RowReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._begins: dict[str, int] = {}  # id of a message -> the number of texts before it
-        self._said: dict[str, str] = {}
-        self._ended: set[str] = set()
+        self._messages: dict[str, dict[str, Any]] = {}
 
     def matches(self, source: Source) -> bool:
-        return any(map(self.is_typical, [source.members, *source.rows]))
+        return self.is_typical(source.members) or super().matches(source)
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         return "projectHash" in row or (row.get("type") == "gemini" and "content" in row)
@@ -64,37 +69,31 @@ class Gemini(RowReader):
         return isinstance(row, dict) and bool(row.keys() & self._NO_MESSAGES or row.keys() >= {"id", "type", "content"})
 
     def add(self, row: Any) -> None:
-        if isinstance(row.get("$rewindTo"), str):
-            self.trail.rewind(self._begins.get(row["$rewindTo"], 0))
+        if target := text(row.get("$rewindTo")):  # the user took the rest of the conversation back
+            known = list(self._messages)
+            for identifier in known[known.index(target) if target in known else 0 :]:
+                del self._messages[identifier]
         for message in [*items(at(row, "$set", "messages")), *items(row.get("messages")), row]:
             if isinstance(message, dict):
-                self._message(message)
+                self._messages[text(message.get("id")) or str(len(self._messages))] = message
 
-    def _message(self, row: dict[str, Any]) -> None:
-        identifier, kind, content = text(row.get("id")), row.get("type"), row.get("content")
-        said = as_text(content)
-        known = identifier in self._begins
-        self._begins.setdefault(identifier, self.trail.length)
-        is_text = isinstance(content, str) or any(isinstance(at(part, "text"), str) for part in items(content))
-        if kind == "user" and not known and is_text and not said.startswith(self._CONTEXT):
-            self.trail.user()
-        if kind == "gemini":
-            if said.strip() and self._said.get(identifier) != said[-80:]:
-                self._said[identifier] = said[-80:]
-                self.trail.said(said)
-            for call in items(row.get("toolCalls")):
-                self._call(call)
+    def end(self) -> None:
+        for message in self._messages.values():
+            said = text_of(message.get("content"))
+            if message.get("type") == "user" and said.strip() and not said.startswith(self._CONTEXT):
+                self.trail.user()
+            elif message.get("type") == "gemini":
+                self.trail.said(clean(said))
+                for call in items(message.get("toolCalls")):
+                    self._call(call)
 
     def _call(self, call: Any) -> None:
-        identifier, status = text(at(call, "id")), text(at(call, "status"))
-        if status not in _ENDED or identifier in self._ended:
-            return
-        self._ended.add(identifier)
-        tool = text(at(call, "name"))
-        self.trail.called(identifier, tool, at(call, "args") or {}, summary=bool(at(call, "agentId")))
-        responses = [at(part, "functionResponse", "response") for part in items(at(call, "result"))]
-        output = "\n".join(_response_text(one) for one in responses if one is not None)
-        self.trail.result(identifier, output, _ENDED[status] or _shell_fact(tool, output))
+        identifier, status, tool = text(at(call, "id")), text(at(call, "status")), text(at(call, "name"))
+        if status in _ENDED:
+            self.trail.called(identifier, tool, at(call, "args") or {}, summary=bool(at(call, "agentId")))
+            responses = [at(part, "functionResponse", "response") for part in items(at(call, "result"))]
+            output = "\n".join(_response_text(one) for one in responses if one is not None)
+            self.trail.result(identifier, output, _ENDED[status] or _shell_fact(tool, output))
 
 
 class Qwen(RowReader):
@@ -143,9 +142,6 @@ class OpenCode(RowReader):
     keys = frozenset({"messages"})
     fault = "a message of opencode: it has no role or no parts"
 
-    def matches(self, source: Source) -> bool:
-        return source.form == "object" and super().matches(source)
-
     def is_valid(self, row: Any) -> bool:
         return at(row, "info", "role") in ("user", "assistant") and isinstance(at(row, "parts"), list)
 
@@ -162,3 +158,27 @@ class OpenCode(RowReader):
                 output = as_text(state.get("output")) or as_text(state.get("error"))
                 self.trail.called(identifier, text(part.get("tool")), state.get("input") or {})
                 self.trail.result(identifier, output, exit_fact(code) or facts_of(output, failed=failed))
+
+
+class GoalRun:
+    """The transcript of a run of this program, with the log of the run beside it."""
+
+    DESCRIPTION = "folder of a run of this program, or its transcript.jsonl"
+
+    def matches(self, source: Source) -> bool:
+        path = source.path
+        return path.name == "transcript.jsonl" and path.with_name("events.jsonl").is_file()
+
+    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+        """Return the trail of the run. Raise RecordError if log, transcript or artifacts were changed.
+
+        With the log, observations keep their ids, facts and whole outputs, each checked against its hash. It has the responses
+        too, so `deliverable` adds none.
+        """
+        path = source.path
+        index = EvidenceIndex()
+        for record in read_records(path.with_name("events.jsonl")):
+            index.add(record)
+        # Nothing is written, so there is nothing to redact.
+        artifacts = ArtifactStore(path.with_name("artifacts"), Redactor({}))
+        return index.trail(artifacts.read, partial(read_message, path))

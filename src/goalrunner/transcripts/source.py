@@ -1,37 +1,52 @@
-"""The file or folder of a transcript: its records, a sample of them by which its format is recognised, and errors."""
+"""The file, folder or pipe of a transcript: its JSON records, a sample of them by which its format is recognised, and errors."""
 
 from __future__ import annotations
 
 import codecs
+import io
+import json
 import os
 import re
-import stat
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Literal
 
 from goalrunner.core.errors import UsageError
-from goalrunner.transcripts import json_stream
-from goalrunner.transcripts.json_stream import Record, StreamError
 
 Deliverable = Literal["workspace", "response"]
 
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
-
 STDIN = "-"
-_PROBE = 8_000
-"""Bytes that distinguish a text from a binary file."""
-_SAMPLED, _SAMPLED_SIZE = 64, 2**23
+LONGEST = 64 * 2**20
+"""Bytes of one line that are read."""
+LARGEST = 256 * 2**20
+"""Bytes of one JSON document that are read."""
+
+_SAMPLED = 64
 _CONTAINERS = frozenset(
     {"messages", "trajectory", "steps", "history", "events", "input", "output", "items", "data", "samples"}
 )
 _KINDS = frozenset({"type", "role", "kind", "jsonrpc", "sessionUpdate", "payload", "action", "observation"})
 """Members that distinguish one record from a document that contains records."""
 _EVENT = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A line of JSON Lines, an element of a list, or a member of the outer object."""
+
+    value: Any
+    line: int = 0
+    """The line in JSON Lines; 0 otherwise."""
+    key: str = ""
+    """The member of the outer object; empty if the records are the lines or the elements of the file."""
+    element: bool = True
+    """Whether it is an element of a list; False: the whole member."""
 
 
 class Source:
@@ -41,112 +56,126 @@ class Source:
     missing at the end; empty if nothing is.
     """
 
-    def __init__(self, path: Path | str, *, part: str = "", longest: int = json_stream.LONGEST) -> None:
+    def __init__(self, path: Path | str, *, part: str = "") -> None:
         self.path = Path(path)
         self.part = part
         self.partial = ""
-        self.longest = longest
         self.name = "<stdin>" if str(path) == STDIN else str(path)
         """The file as it is named in messages."""
         self.is_folder = os.path.isdir(path)  # noqa: PTH112 - never raises
-        self._line = 0
-        self._copy: BinaryIO | None = None
-        self._file: BinaryIO | None = None
-
-    def close(self) -> None:
-        """Remove the copy of a pipe."""
-        if self._copy is not None:
-            self._copy.close()
+        self._place = "  "
 
     @cached_property
-    def is_pipe(self) -> bool:
-        """Whether it can be read only once, so that a copy is made."""
-        try:
-            return str(self.path) == STDIN or stat.S_ISFIFO(self.path.stat().st_mode)
-        except OSError:
-            return False
+    def piped(self) -> bytes | None:
+        """The content of a pipe, which can be read only once; None for files."""
+        if str(self.path) == STDIN:
+            return sys.stdin.buffer.read()
+        return self.path.read_bytes() if self.path.is_fifo() else None
 
     @cached_property
     def head(self) -> bytes:
-        """The first bytes; empty for a folder. Raises UsageError if it cannot be read."""
+        """The beginning without white space; empty for a folder. Raises UsageError if it cannot be read."""
         if self.is_folder:
             return b""
-        with self._opened() as file:
-            return file.read(_PROBE)
+        with self._open() as file:
+            return file.read(8_000).removeprefix(codecs.BOM_UTF8).lstrip()
 
-    @cached_property
-    def form(self) -> Literal["lines", "one", "array", "object", "folder", ""]:
-        """What the records are: lines, one object, elements of an array, members of an object, files. Empty: no JSON."""
-        if self.is_folder:
-            return "folder"
-        first = self.head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-        if first == b"[" and b"\0" not in self.head:
-            return "array"
-        if first != b"{" or b"\0" in self.head:
-            return ""
-        with self._opened() as file:
-            last, following = _first_line(file)
-        if last == b"}" and following and following not in b",]}":
-            return "lines"
-        return "object" if self._is_document() else "one"
+    @property
+    def is_json(self) -> bool:
+        """Whether it is a file that begins like JSON."""
+        return self.head.startswith((b"[", b"{"))
 
     @cached_property
     def sample(self) -> tuple[Record, ...]:
-        """The first records; fewer if one of them cannot be read."""
+        """The records of a document, or the first ones of JSON Lines and folders, up to one that cannot be read."""
+        if self.is_json and self._document is not None:
+            return tuple(self._records())
         found: list[Record] = []
-        try:
-            with closing(self._records()) as records:
-                for record in records if self.form else ():
-                    found.append(record)
-                    if len(found) >= _SAMPLED or (self._file and self._file.tell() > _SAMPLED_SIZE):
-                        break
-        except StreamError:
-            pass  # the reader reports it
+        with suppress(UsageError):  # the reader reports it
+            found.extend(islice(self._records(), _SAMPLED) if self.is_json or self.is_folder else ())
         return tuple(found)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The objects among the first records that are lines or elements."""
+        """The objects in the sample that are lines or elements."""
         return [record.value for record in self.sample if record.element and isinstance(record.value, dict)]
 
     @property
     def members(self) -> dict[str, Any]:
-        """The first members of the outer object; those that are lists are None."""
-        return {record.key: None if record.element else record.value for record in self.sample if record.key}
+        """The members of an object that contains records; those that are lists are None."""
+        if not self.is_json or not _contains_records(self._document):
+            return {}
+        return {key: None if isinstance(value, list) else value for key, value in self._document.items()}
 
     def records(self) -> Iterator[Record]:
-        """Yield the records. Raise UsageError with the line; only a torn last line is left out, and noted as partial."""
-        try:
-            for record in self._records():
-                self._line = record.line
-                yield record
-        except StreamError as error:
-            if not error.torn:
-                raise self.error(error.message, error.line) from None
-            self.partial = f"line {error.line}, the last one, is torn ({error.message}); it was left out"
+        """Yield the records. Raise UsageError with the place; only a torn last line is left out, and noted as partial."""
+        for number, record in enumerate(self._records(), 1):
+            self._place = f":{record.line}  " if record.line else f": record {number}: "
+            yield record
 
     def error(self, message: str, line: int = 0) -> UsageError:
         """Return an error with the file and, unless it is 0, the line."""
         return UsageError(f"{self.name}:{line}  {message}" if line else f"{self.name}  {message}", HINT)
 
     def here(self, message: str) -> UsageError:
-        """Return an error with the file and the line of the last record."""
-        return self.error(message, self._line)
+        """Return an error with the place of the last record."""
+        return UsageError(f"{self.name}{self._place}{message}", HINT)
 
-    def _records(self) -> Generator[Record, None, None]:
-        if self.form == "folder":
+    def _records(self) -> Iterator[Record]:
+        if self.is_folder:
             yield from self._files()
-            return
-        with self._opened() as file:
-            self._file = file
-            if self.form == "one":
+        elif self._document is None:
+            yield from self._lines()
+        elif isinstance(self._document, list):
+            yield from map(Record, self._document)
+        elif not _contains_records(self._document):
+            yield Record(self._document)
+        else:
+            for key, value in self._document.items():
+                if isinstance(value, list) and value:
+                    yield from (Record(element, key=key) for element in value)
+                else:
+                    yield Record(value, key=key, element=False)
+
+    @cached_property
+    def _document(self) -> Any:
+        """The value of a file that is one JSON text; None for JSON Lines. Raises UsageError if it is neither."""
+        with self._open() as file:
+            while (first := file.readline(LONGEST)) and not first.strip():
+                pass
+            with suppress(ValueError, RecursionError):
+                if isinstance(loads(first), dict) and file.read(8_000).strip():
+                    return None
+            file.seek(0)
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise self.error(f"the JSON document is larger than {LARGEST // 2**20} MiB")
+        try:
+            return loads(data)
+        except (ValueError, RecursionError) as error:
+            line = data.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 0
+            raise self.error(reason_of(error), getattr(error, "lineno", line)) from None
+
+    def _lines(self) -> Iterator[Record]:
+        """Yield the values of JSON Lines. Empty lines are skipped."""
+        with self._open() as file:
+            number = 0
+            # Not splitlines(), which also splits at characters that may stand inside a JSON string.
+            while line := file.readline(LONGEST + 1):
+                number += 1
+                if len(line) > LONGEST:
+                    raise self.error(f"the line is longer than {LONGEST // 2**20} MiB", number)
+                if not line.strip():
+                    continue
                 try:
-                    yield Record(json_stream.loads(file.read()), 1)
+                    value = loads(line.rstrip())
                 except (ValueError, RecursionError) as error:
-                    raise StreamError(json_stream.reason_of(error), 1) from None
-            else:
-                read = json_stream.lines if self.form == "lines" else json_stream.document
-                yield from read(file, self.longest)
+                    is_whole = number == 1 or not line.startswith(b"{") or line.endswith(b"\n")
+                    if is_whole or isinstance(error, RecursionError):
+                        raise self.error(reason_of(error), number) from None
+                    self.partial = f"line {number}, the last one, is torn ({reason_of(error)}); it was left out"
+                    return
+                yield Record(value, number)
 
     def _files(self) -> Iterator[Record]:
         """Yield the events of a folder, or of its folder `events`, in the order of their numbers."""
@@ -154,50 +183,24 @@ class Source:
         try:
             names = list((inner if inner.is_dir() else self.path).iterdir())
         except OSError as error:
-            raise StreamError(f"cannot read the folder: {error.strerror or error}") from None
+            raise self.error(f"cannot read the folder: {error.strerror or error}") from None
         found = sorted((int(match[1]), path) for path in names if (match := _EVENT.fullmatch(path.name)))
-        for place, (_, path) in enumerate(found):
+        for place, (_, path) in enumerate(found, 1):
             try:
-                data = path.read_bytes()
-                if len(data) > self.longest:
-                    raise StreamError(f"{path.name} is longer than {self.longest // 2**20} MiB")
-                yield Record(json_stream.loads(data))
-            except OSError as error:
-                raise StreamError(f"{path.name}: {error.strerror or error}") from None
-            except (ValueError, RecursionError) as error:
-                message = f"{path.name}: {json_stream.reason_of(error)}"
-                if not 0 < place == len(found) - 1 or isinstance(error, RecursionError):
-                    raise StreamError(message) from None
-                self.partial = f"the last event is torn ({message}); it was left out"
+                value = loads(path.read_bytes())
+            except (OSError, ValueError, RecursionError) as error:
+                if not 1 < place == len(found):
+                    raise self.error(f"{path.name}: {reason_of(error)}") from None
+                self.partial = f"the last event is torn ({path.name}: {reason_of(error)}); it was left out"
                 return
+            yield Record(value)
         missing = found[-1][0] - found[0][0] + 1 - len(found) if found else 0
         if missing:
             self.partial = f"{missing} of the events are missing: the numbers of the files have gaps"
 
-    def _is_document(self) -> bool:
-        """Return whether an object contains the records, and is not one; of a damaged or large one this is assumed."""
+    def _open(self) -> BinaryIO:
         try:
-            with self._opened() as file, closing(json_stream.document(file, self.longest)) as records:
-                for record in records:
-                    if record.key in _KINDS and not record.element and isinstance(record.value, str | dict):
-                        return False
-                    if record.key in _CONTAINERS and (record.element or record.value == []):
-                        return True
-                    if file.tell() > self.longest:
-                        return True
-        except StreamError:
-            return True
-        return False
-
-    @contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
-        try:
-            if self.is_pipe and self._copy is None:
-                self._copy = _copied(self.path)
-            if self._copy is not None:
-                self._copy.seek(0)
-            with nullcontext(self._copy) if self._copy is not None else self.path.open("rb") as file:
-                yield file
+            return io.BytesIO(self.piped) if self.piped is not None else self.path.open("rb")
         except OSError as error:
             raise UsageError(
                 f"{self.name}: cannot read the transcript: {error.strerror or error}",
@@ -205,21 +208,28 @@ class Source:
             ) from None
 
 
-def _first_line(file: BinaryIO) -> tuple[bytes, bytes]:
-    """Return the last character of the first line that is not empty, and the first one that follows it."""
-    last, ended = b"", False
-    while piece := file.readline(2**16):
-        if ended and piece.strip():
-            return last, piece.lstrip()[:1]
-        last = piece.rstrip()[-1:] or last
-        ended = ended or (last != b"" and piece.endswith(b"\n"))
-    return last, b""
+def loads(data: bytes) -> Any:
+    """Return the value of one JSON text. Raise ValueError or RecursionError."""
+    return json.loads(data.removeprefix(codecs.BOM_UTF8).decode())
 
 
-def _copied(path: Path) -> BinaryIO:
-    """Return a file with what a pipe gives: a transcript is read more than once."""
-    copy: BinaryIO = TemporaryFile(prefix="goal-stdin-")  # noqa: SIM115 - Source.close
-    with nullcontext(sys.stdin.buffer) if str(path) == STDIN else path.open("rb") as stream:
-        while chunk := stream.read(2**20):
-            copy.write(chunk)
-    return copy
+def reason_of(error: Exception) -> str:
+    """Return why a record cannot be read, in a few words."""
+    match error:
+        case RecursionError():
+            return "the JSON is nested too deeply"
+        case UnicodeDecodeError():
+            return "the transcript is not UTF-8"
+        case json.JSONDecodeError():
+            return f"not valid JSON: {error.msg} (column {error.colno})"
+        case OSError():
+            return str(error.strerror or error)
+        case _:
+            return f"not valid JSON: {error}"
+
+
+def _contains_records(document: Any) -> bool:
+    """Return whether a JSON value is an object whose members contain the records, and not itself a record."""
+    if not isinstance(document, dict) or any(isinstance(document.get(key), str | dict) for key in _KINDS):
+        return False
+    return any(isinstance(document.get(key), list) for key in _CONTAINERS)

@@ -1,48 +1,43 @@
-"""The trail of a saved transcript: calls are paired with their results, and texts are kept on disk."""
+"""The trail of a saved transcript: calls are paired with their results, and files that the agent wrote are noted.
+
+What a later command prints of such a file proves nothing, so its output is marked as forgeable.
+"""
 
 from __future__ import annotations
 
 import json
-import os
+import posixpath
 import re
-import tempfile
-import weakref
-from collections.abc import Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from goalrunner.core.errors import UsageError
-from goalrunner.core.json_values import at, clean
-from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of
+from goalrunner.core.json_values import at, clean, items, text
+from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of, trail_with
 from goalrunner.transcripts.source import Deliverable
-from goalrunner.transcripts.written_files import PATH_KEYS, WrittenFiles, is_writer
 
-SUBAGENTS = frozenset(
+_SUBAGENTS = frozenset(
     """
     task agent agentoutputtool delegate delegatetask delegatetoagent spawnagent waitagent resumeagent sendinput
     closeagent invokeagent subagent newtask codebaseinvestigator
     """.split()  # noqa: SIM905 - a table, to be read
 )
 """Tools whose result is the report of another agent, in lower case and without other characters than letters."""
-
+_WRITERS = tuple(
+    """
+    write writefile writetofile edit editfile fileeditor editor edittool create createfile replace replaceinfile strreplace
+    insert append savefile patch diff
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Ends of the names of tools that write files, in the same form."""
+_LOOKS = frozenset({"view", "undo_edit"})
+_PATHS = ("file_path", "filePath", "path", "filename", "absolute_path", "notebook_path", "target_file")
+"""Arguments of file tools that name the file."""
 _COMMANDS = ("command", "cmd", "script", "code")
 _LONGEST_PATH = 80
-_NO_TEXT = ("image", "image_url", "input_image", "audio", "video", "document", "tool_reference")
-
-
-@dataclass(frozen=True)
-class SavedTrail(Trail):
-    """The trail of a saved transcript."""
-
-    format: str = ""
-    partial: str = ""
-    """What is missing of the transcript; empty if nothing is. An audit of a partial one is no pass."""
-
-    @property
-    def forgeable(self) -> tuple[str, ...]:
-        """The ids of observations whose output may be that of a file which the agent wrote."""
-        found = (item for item in self.items if isinstance(item, Observation))
-        return tuple(item.id for item in found if any(fact.startswith(FORGEABLE) for fact in item.facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ class _Entry:
     """One text: of an observation, or, without a tool, of the agent."""
 
     round: int
-    place: tuple[int, int]
+    text: str
     tool: str = ""
     command: str = ""
     facts: tuple[str, ...] = ()
@@ -76,7 +71,6 @@ class TrailBuilder:
         self._entries: list[_Entry] = []
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
-        self._texts = _Texts()
         self._round = 0
 
     def user(self) -> None:
@@ -86,7 +80,7 @@ class TrailBuilder:
     def said(self, text: str, *, summary: bool = False) -> None:
         """Add a text of the agent, which is a claim. `summary`: of a sub-agent or an earlier conversation."""
         if text.strip():
-            self._entries.append(_Entry(self._round, self._texts.add(text), summary=summary))
+            self._entries.append(_Entry(self._round, text, summary=summary))
 
     def called(
         self, identifier: str, tool: str, arguments: Any, *, summary: bool = False, writes: Sequence[str] = ()
@@ -97,13 +91,13 @@ class TrailBuilder:
         """
         line = command_of(arguments)
         for path in writes:
-            self._written.add(path)
+            self.wrote(path)
         self._calls[identifier] = _Call(
             tool=source_of(clean(tool)),
             command=clean(_shown(tool, arguments, line)),
             given=frozenset(_strings(arguments)),
             forgeable=next(iter(writes), "") or self._written.of_call(tool, arguments, line),
-            summary=summary or re.sub(r"[^a-z]", "", tool.lower()) in SUBAGENTS,
+            summary=summary or _letters(tool) in _SUBAGENTS,
         )
 
     def wrote(self, path: str) -> None:
@@ -128,101 +122,29 @@ class TrailBuilder:
             path = clean(" ".join(call.forgeable.split()))
             short = path if len(path) <= _LONGEST_PATH else f"…{path[-_LONGEST_PATH:]}"
             facts = (*facts, f"{FORGEABLE}{short}")
-        self._entries.append(_Entry(self._round, self._texts.add(text), call.tool, call.command, tuple(facts)))
-
-    @property
-    def length(self) -> int:
-        """The number of texts, to `rewind` to."""
-        return len(self._entries)
-
-    def rewind(self, length: int) -> None:
-        """Remove the texts behind the first `length`: the user took that part of the conversation back."""
-        del self._entries[length:]
+        self._entries.append(_Entry(self._round, text, call.tool, call.command, tuple(facts)))
 
     def finish(self, deliverable: Deliverable) -> Trail:
-        """Return the trail; afterwards the builder is empty.
-
-        If the response is the deliverable, the last text of the agent is an observation as well.
-        """
+        """Return the trail. If the response is the deliverable, the last text of the agent is an observation as well."""
         said = (entry for entry in reversed(self._entries) if not entry.tool and not entry.summary)
         response = next(said, None) if deliverable == "response" else None
-        found: list[Observation | Claim] = []
-        by_id: dict[str, tuple[int, int]] = {}
-        claims: dict[int, tuple[int, int]] = {}
-        self._entries.reverse()
-        while self._entries:  # each is freed when its item exists
-            entry = self._entries.pop()
+        found: list[tuple[Observation | Claim, str]] = []
+        observations = 0
+        for entry in self._entries:
             if not entry.tool and entry is not response:
-                claim = Claim(round=entry.round)
-                found.append(claim)
-                claims[id(claim)] = entry.place
+                found.append((Claim(round=entry.round), entry.text))
                 continue
+            observations += 1
             item = Observation(
-                id=f"o{len(by_id) + 1}",
+                id=f"o{observations}",
                 source=entry.tool or RESPONSE,
                 facts=entry.facts if entry.tool else (f"round {entry.round}",),
                 command=entry.command,
                 round=entry.round,
                 reported_by=self.reporter if entry.tool else "",
             )
-            found.append(item)
-            by_id[item.id] = entry.place
-        kept, texts = tuple(found), self._texts
-
-        def read(item: Observation | Claim) -> str:
-            return texts.read(by_id[item.id] if isinstance(item, Observation) else claims[id(item)])
-
-        return Trail(items=kept, read=read)
-
-
-class _Texts:
-    """Texts in a temporary file, so that a long transcript needs little memory."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="goal-transcript-", buffering=0)  # noqa: SIM115 - closed with the object
-        self._end = 0
-        weakref.finalize(self, self._file.close)
-
-    def add(self, text: str) -> tuple[int, int]:
-        """Keep a text; return its place."""
-        data = text.encode(errors="replace")
-        place = self._end, len(data)
-        self._end += len(data)
-        try:
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError as error:
-            raise UsageError(
-                f"the texts of the transcript cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}",
-                "Free room there, or set TMPDIR to another folder.",
-            ) from None
-        return place
-
-    def read(self, place: tuple[int, int]) -> str:
-        """Return the text at a place."""
-        begin, length = place
-        return os.pread(self._file.fileno(), length, begin).decode()
-
-
-def as_text(value: Any) -> str:
-    """Return a string as it is, the text of content blocks, other values as JSON, and an empty string for None."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list) and all(isinstance(block, str | dict) for block in value):
-        return "\n".join(filter(None, map(_block, value)))
-    return as_json(value)
-
-
-def _block(block: Any) -> str:
-    """Return the text of a content block; of an image and the like its kind alone."""
-    if isinstance(block, str):
-        return clean(block)
-    for found in (block.get("text"), at(block, "content", "text")):
-        if isinstance(found, str):
-            return clean(found)
-    return f"({block['type']})" if block.get("type") in _NO_TEXT else as_json(block)
+            found.append((item, entry.text))
+        return trail_with(found)
 
 
 def as_json(value: Any) -> str:
@@ -230,21 +152,10 @@ def as_json(value: Any) -> str:
     return clean(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def number(value: Any) -> int | None:
-    """Return an integer; None for anything else."""
-    return value if type(value) is int and abs(value) < 2**63 else None
-
-
-def exit_fact(*codes: Any) -> tuple[str, ...]:
-    """Return the fact of the first exit code that is an integer; none if there is none."""
-    return next(((f"exit {code}",) for code in map(number, codes) if code is not None), ())
-
-
 def command_of(arguments: Any) -> str | None:
     """Return the command line of a shell-like call; None for other calls."""
-    if isinstance(arguments, dict) and not any(isinstance(arguments.get(key), str) for key in PATH_KEYS):
-        for key in _COMMANDS:
-            given = arguments.get(key)
+    if isinstance(arguments, dict) and not any(isinstance(arguments.get(key), str) for key in _PATHS):
+        for given in map(arguments.get, _COMMANDS):
             if isinstance(given, str):
                 return clean(given)
             if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
@@ -262,8 +173,8 @@ def _shown(tool: str, arguments: Any, line: str | None) -> str:
         return line
     if isinstance(arguments, dict):
         texts = {key for key, value in arguments.items() if isinstance(value, str)}
-        path = next((arguments[key] for key in PATH_KEYS if key in texts), None)
-        if path is not None and (is_writer(tool) or texts <= {*PATH_KEYS, "command"}):
+        path = next((arguments[key] for key in _PATHS if key in texts), None)
+        if path is not None and (_is_writer(tool) or texts <= {*_PATHS, "command"}):
             return f"{arguments['command']} {path}" if "command" in texts else path
     return arguments if isinstance(arguments, str) else as_json(arguments) if arguments else ""
 
@@ -272,3 +183,99 @@ def _strings(arguments: Any) -> list[str]:
     values = arguments.values() if isinstance(arguments, dict) else [arguments]
     values = [*values, *(at(value, "message") for value in values)]
     return [value.strip() for value in values if isinstance(value, str) and value.strip()]
+
+
+def _letters(tool: str) -> str:
+    return re.sub(r"[^a-z]", "", tool.lower())
+
+
+def _is_writer(tool: str) -> bool:
+    return _letters(tool).endswith(_WRITERS)
+
+
+_PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
+_WORDS = re.compile(r"[^\s'\"`=:,;|&<>()\[\]{}$]+")
+_REDIRECTIONS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+_COPIERS = frozenset({"cp", "mv", "install", "ln"})
+_WRITING = re.compile(r">|\b(?:tee|cp|mv|install|ln|sed|perl)\b|\*\*\* ")
+_NO_FILE = re.compile(r"/dev/\w+|&?\d+|-")
+_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
+_LONGEST = 50_000
+"""Characters of a command in which written files are searched; the parser is slow."""
+
+
+class WrittenFiles:
+    """The paths that tool calls wrote so far."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, set[str]] = {}
+
+    def __contains__(self, path: str) -> bool:
+        """Return whether a path, absolute or relative to a folder that is not known, is one of them."""
+        path = posixpath.normpath(path)
+        known = self._by_name.get(posixpath.basename(path), ())
+        return any(path == one or path.endswith(f"/{one}") or one.endswith(f"/{path}") for one in known)
+
+    def add(self, path: str) -> None:
+        """Note a file."""
+        path = posixpath.normpath(path)
+        if path and path != "." and not _NO_FILE.fullmatch(path):
+            self._by_name.setdefault(posixpath.basename(path), set()).add(path)
+
+    def of_call(self, tool: str, arguments: Any, command: str | None) -> str:
+        """Note what a call writes; return the first file written by the agent whose content its output may show."""
+        if command is not None:
+            return self._of_command(command)
+        given = arguments if isinstance(arguments, dict) else {}
+        paths = [path for key in _PATHS if (path := text(given.get(key)))]
+        paths += [path for entry in items(given.get("locations")) if (path := text(at(entry, "path")))]
+        if "patch" in tool.lower():
+            body = arguments if isinstance(arguments, str) else "\n".join(map(text, given.values()))
+            paths += _PATCHED.findall(body)
+        if _is_writer(tool) and given.get("command") not in _LOOKS:
+            for path in paths:
+                self.add(path)
+        return self._first(paths)
+
+    def _of_command(self, command: str) -> str:
+        silent, printed = _targets(command[:_LONGEST]) if _WRITING.search(command) else ([], [])
+        for path in (*silent, *printed):
+            self.add(path)
+        if not self._by_name:
+            return ""
+        named = Counter(map(posixpath.normpath, _WORDS.findall(command[:_LONGEST])))
+        named.subtract(map(posixpath.normpath, silent))
+        return self._first(path for path, number in named.items() if number > 0)
+
+    def _first(self, paths: Iterable[str]) -> str:
+        return next((path for path in paths if path in self), "")
+
+
+def _targets(command: str) -> tuple[list[str], list[str]]:
+    """Return the files that the text of a shell command writes: those that it does not print, and the others."""
+    line = _DOCUMENT.sub(r"\3", command)
+    try:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        tokens = [*lexer]
+    except ValueError:
+        tokens = re.findall(r"[<>&|;]+|[^\s<>&|;'\"]+", line)
+    silent = [path for sign, path in pairwise(tokens) if sign in _REDIRECTIONS]
+    printed = _PATCHED.findall(command)
+    commands: list[list[str]] = [[]]
+    for token in tokens:
+        if token and set(token) <= set(";|&()\n"):
+            commands.append([])
+        else:
+            commands[-1].append(token)
+    for words in commands:
+        names = [posixpath.basename(word) for word in words]
+        begin = next((at for at, name in enumerate(names) if name in {"tee", "sed", "perl", *_COPIERS}), len(words))
+        given = [word for word in words[begin + 1 :] if not word.startswith("-") and not set(word) & set("<>")]
+        if "tee" in names[begin : begin + 1]:
+            printed += given
+        elif _COPIERS.intersection(names[begin : begin + 1]):
+            silent += given[1:][-1:]
+        elif any(word.startswith(("-i", "-pi", "--in-place")) for word in words[begin:]):
+            silent += given[1:]
+    return silent, printed

@@ -11,9 +11,8 @@ from goalrunner.core.json_values import at, items, text
 from goalrunner.core.observation import source_of
 from goalrunner.transcripts.chat import ChatReader
 from goalrunner.transcripts.responses import add_item
-from goalrunner.transcripts.row_reader import RowReader
+from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact
 from goalrunner.transcripts.source import Source
-from goalrunner.transcripts.trail_builder import as_text, exit_fact
 
 
 class MiniSweAgent(ChatReader):

@@ -1,4 +1,4 @@
-"""Events of OpenHands: of its agent SDK (version 1), and of the versions before."""
+"""Events: of OpenHands 1 (its agent SDK), of the versions before, and of the Agent Client Protocol."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from goalrunner.core.json_values import at, items, text
-from goalrunner.transcripts.row_reader import RowReader, parsed
+from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, number, parsed
 from goalrunner.transcripts.source import Source
-from goalrunner.transcripts.trail_builder import as_text, exit_fact, number
 
 
 def _ended(*codes: Any) -> tuple[str, ...]:
@@ -78,12 +77,7 @@ class OpenHandsV0(RowReader):
     _NO_RESULTS = frozenset({"agent_state_changed", "null", "recall", "think", "chat", "", "system"})
     """Observations that are not results of a tool."""
     _NO_CALLS = frozenset({"change_agent_state", "recall", "system", "null", "condensation_request"})
-    _NO_ARGUMENTS = frozenset(
-        """
-        thought security_risk confirmation_state blocking hidden is_input is_static keep_prompt impl_source cwd
-        translated_ipython_code include_extra kernel_init_code
-        """.split()  # noqa: SIM905 - a table, to be read
-    )
+    _NO_ARGUMENTS = frozenset({"thought", "impl_source", "security_risk"})
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         return any(map(self.is_valid, (row, *_history(row)[:1])))
@@ -100,7 +94,7 @@ class OpenHandsV0(RowReader):
             if not isinstance(at(record.value, "history"), list):
                 yield from record.value if isinstance(record.value, list) else [record.value]
                 continue
-            name = text(at(record.value, "instance_id")) or str(record.line)
+            name = text(at(record.value, "instance_id")) or str(len(names) + 1)
             names.append(name)
             if name == source.part or (not source.part and len(names) == 1):
                 yield from _history(record.value)
@@ -145,3 +139,79 @@ def _history(row: Any) -> list[Any]:
     """Return the events of a line of an evaluation's output; old ones are pairs of action and observation."""
     found = items(at(row, "history"))
     return [event for entry in found for event in (entry if isinstance(entry, list) else [entry])]
+
+
+class Acp(RowReader):
+    """Session updates. A call's output is what it has when it ends; calls that have not ended are left out."""
+
+    DESCRIPTION = "session updates of the Agent Client Protocol: JSON Lines or a JSON array"
+    fault = "an update of an ACP session: it has no sessionUpdate"
+    _ENDED = ("completed", "failed")
+    _FIELDS = ("title", "kind", "status", "content", "locations", "rawInput", "rawOutput")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[str, dict[str, Any] | None] = {}  # None: it has ended
+        self._said: list[str] = []
+        self._last = ""
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        return _update(row) is not None
+
+    def is_valid(self, row: Any) -> bool:
+        return isinstance(row, dict) and ("jsonrpc" in row or "method" in row or _update(row) is not None)
+
+    def end(self) -> None:
+        self._end_text()
+
+    def add(self, row: Any) -> None:
+        update, method = _update(row), row.get("method")
+        if update is not None:
+            self._add_update(update)
+        elif method == "session/prompt":
+            self._end_text()
+            self.trail.user()
+        elif method == "fs/write_text_file":
+            self.trail.wrote(text(at(row, "params", "path")))
+
+    def _add_update(self, update: dict[str, Any]) -> None:
+        kind, identifier = update["sessionUpdate"], update.get("toolCallId")
+        if kind == "agent_message_chunk":
+            self._said.append(text(at(update, "content", "text")))
+        else:
+            self._end_text()
+        if kind == "user_message_chunk" and self._last != kind:
+            self.trail.user()
+        if kind in ("tool_call", "tool_call_update") and isinstance(identifier, str):
+            call = self._calls.setdefault(identifier, {})
+            if call is not None:
+                call.update({key: update[key] for key in self._FIELDS if update.get(key) is not None})
+                if call.get("status") in self._ENDED:
+                    self._calls[identifier] = None
+                    self._end(identifier, call)
+        self._last = kind
+
+    def _end_text(self) -> None:
+        self.trail.said("".join(self._said))
+        self._said.clear()
+
+    def _end(self, identifier: str, call: dict[str, Any]) -> None:
+        kind, given, raw = text(call.get("kind")) or "tool", call.get("rawInput"), call.get("rawOutput")
+        content, paths = items(call.get("content")), [text(at(one, "path")) for one in items(call.get("locations"))]
+        described = {"title": text(call.get("title")), "path": next(iter(paths), "")}
+        arguments = given if isinstance(given, dict) and given else {key: it for key, it in described.items() if it}
+        changed = [path for block in content if at(block, "type") == "diff" and (path := text(at(block, "path")))]
+        # A call of another agent has the kind of a thought.
+        self.trail.called(identifier, kind, arguments, summary=kind == "think", writes=changed)
+        printed = [block for block in content if at(block, "type") == "content"]
+        output = as_text(printed) or as_text(at(raw, "output") if isinstance(at(raw, "output"), str) else raw)
+        failed = ("error",) if call["status"] == "failed" else ()
+        self.trail.result(identifier, output, exit_fact(at(raw, "exitCode"), at(raw, "exit_code")) or failed)
+
+
+def _update(row: Any) -> dict[str, Any] | None:
+    """Return the update in a notification, in its parameters, or the record itself; None if it has none."""
+    for found in (at(row, "params", "update"), at(row, "update"), row):
+        if isinstance(at(found, "sessionUpdate"), str):
+            return dict(found)
+    return None
