@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from goalrunner.app.controller import GoalDone as GoalDone
     from goalrunner.app.judging import ajudge_goal as ajudge_goal
     from goalrunner.app.judging import judge_goal as judge_goal
+    from goalrunner.app.library import aresume as aresume
     from goalrunner.app.library import arun_goal as arun_goal
     from goalrunner.app.library import chat_conversation as chat_conversation
+    from goalrunner.app.library import resume as resume
     from goalrunner.app.library import run_goal as run_goal
     from goalrunner.app.previous_run import read_attempts as read_attempts
     from goalrunner.app.previous_run import read_chat as read_chat
     from goalrunner.app.previous_run import read_events as read_events
     from goalrunner.app.previous_run import read_state as read_state
-    from goalrunner.app.resuming import aresume as aresume
-    from goalrunner.app.resuming import resume as resume
     from goalrunner.core.agent_ports import ApprovalAnswer as ApprovalAnswer
     from goalrunner.core.agent_ports import ApprovalRequest as ApprovalRequest
     from goalrunner.core.agent_ports import Approver as Approver
@@ -91,7 +91,7 @@ _HOMES = {
     "ValidationOutcome": "core.verdict",
     "ValidatorSpec": "core.goal_tables",
     "ajudge_goal": "app.judging",
-    "aresume": "app.resuming",
+    "aresume": "app.library",
     "arun_goal": "app.library",
     "build_judge_prompt": "judge.prompt_builder",
     "chat_conversation": "app.library",
@@ -103,7 +103,7 @@ _HOMES = {
     "read_events": "app.previous_run",
     "read_state": "app.previous_run",
     "read_transcript": "transcripts",
-    "resume": "app.resuming",
+    "resume": "app.library",
     "run_goal": "app.library",
 }
 

@@ -205,7 +205,7 @@ def test_a_fresh_chat_for_each_round_needs_checkpoint_and_restore(own_home: Path
         ({"prompt": " "}, "prompt must be a text that is not empty"),
         ({"on_event": "print"}, "on_event must be a function, not a str"),
         ({"on_text": 5}, "on_text must be a function, not an int"),
-        ({"approver": object()}, "approver must have the methods approve and answer"),
+        ({"approver": object()}, "approver must be an object with the methods approve and answer"),
         ({"home": 5}, "home must be a path, not an int"),
         ({"judge": "a/b", "judge_llm": "a/b"}, "judge and judge_llm are two names of one argument"),
         ({"judge": 5}, "an int is not a judge"),

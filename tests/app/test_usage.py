@@ -101,9 +101,9 @@ def test_the_keywords_are_those_of_the_async_twin() -> None:
     assert all(controller[name].default == wanted[name].default for name in controller)
 
 
-@pytest.mark.parametrize(("function", "name"), [(run_goal, "run_goal"), (GoalController, "GoalController")])
-def test_a_slip_is_told_of_the_function_that_was_called(function: Any, name: str) -> None:
-    with pytest.raises(TypeError, match=rf"{name}.*'max_iteration'"):
+@pytest.mark.parametrize("function", [run_goal, GoalController])
+def test_an_unknown_keyword_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_iteration'"):
         function(ScriptedConversation("a"), "x", max_iteration=3)
 
 

@@ -240,7 +240,7 @@ class _AgentLoop:
             keywords["resume_prompt"] = self._retry
         if not loop.preserve_context:
             keywords["preserve_context"] = False
-        resolved, options = goal_and_options("GoalLoop", objective, judge, keywords, self._conversation)
+        resolved, options = goal_and_options(objective, judge, keywords, self._conversation)
         labels = (NOT_ISOLATED,) if options.validators and resolved.deliverable == "response" else ()
         return resolved, replace(options, needs_round=True, labels=labels)
 

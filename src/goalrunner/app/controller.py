@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from goalrunner.app.build import PreparedRun
-from goalrunner.app.judging import run_blocking
-from goalrunner.app.keywords import JudgeChoice, ResumeKeywords, RunKeywords, goal_and_options, shows_options
-from goalrunner.app.library import interrupting, prepare_conversation, refuse_unconfined
+from goalrunner.app.judging import JudgeChoice, run_blocking
+from goalrunner.app.keywords import ResumeKeywords, RunKeywords, goal_and_options, shows_options
+from goalrunner.app.library import Earlier, interrupting, load_earlier, prepare_conversation, refuse_unconfined
 from goalrunner.app.resolve import refuse_unseen_work
-from goalrunner.app.resuming import Earlier, load_earlier
 from goalrunner.app.session import NoAgent, settled
 from goalrunner.core.agent_ports import Message, RoundReply
 from goalrunner.core.decision import RunRound
@@ -65,7 +64,7 @@ class GoalController:
 
     @shows_options
     def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> None:
-        goal, given = goal_and_options("GoalController", objective, judge_llm, options)
+        goal, given = goal_and_options(objective, judge_llm, options)
         if key := guarding_key(goal.approvals, goal.risk_class):
             raise UsageError(
                 f"GoalController sees what the agent did only afterwards, so {key} cannot be enforced",
@@ -91,7 +90,7 @@ class GoalController:
         """
         self = cls.__new__(cls)
         self._agent = NoAgent(cls.caller, live=cls.live)
-        self._earlier = earlier = load_earlier("GoalController.resume", run, self._agent, judge_llm, options)
+        self._earlier = earlier = load_earlier(run, self._agent, judge_llm, options)
         self._goal, self._options = earlier.goal, earlier.options
         self._prepared, self._round = None, 0
         self._chat = ReportedChat(cls.caller, earlier.redact)

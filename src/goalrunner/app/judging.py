@@ -1,28 +1,75 @@
-"""`judge_goal`: one audit of a chat, without a run; and the judge of a goal."""
+"""The forms in which a caller gives a judge or a critic, the judge of a goal, and `judge_goal`: one audit without a run."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
-from goalrunner.app.keywords import JudgeChoice, no_judge, own_judge
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.app.run_options import goal_model
-from goalrunner.core.errors import UsageError
+from goalrunner.core.agent_ports import Message
+from goalrunner.core.critique import CriticConfig
+from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig
 from goalrunner.core.observation import Observation, Trail
+from goalrunner.core.ports import Critic
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
-from goalrunner.llm import LLM
+from goalrunner.llm import LLM, as_model
 from goalrunner.records.redaction import Redactor
 
 T = TypeVar("T")
+
+
+class Completing(Protocol):
+    """A model of the calling program."""
+
+    def complete(self, messages: Sequence[Message], /) -> str | Awaitable[str]:
+        """Return the answer to system and user messages."""
+
+
+JudgeChoice = LLM | JudgeConfig | str | Completing | Callable[[Sequence[Message]], str | Awaitable[str]] | None
+"""A model instance, its configuration, its name, a function or object that answers messages, or no judge."""
+
+CriticChoice = Critic | LLM | CriticConfig | str | None
+"""A callable `(response, agent)`, a model instance, a configuration, a model's name, or no critic but that of the Goal."""
+
+
+def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) -> tuple[JudgeConfig, LLM | None]:
+    """Return the configuration of a judge, and the judge if it is itself a model; None is the judge of the goal.
+
+    A judge with settings and without a model is the agent's own model; `default`: so is the judge of a goal that has none.
+    Raise UsageError for a value that is no judge.
+    """
+    config = judge if isinstance(judge, JudgeConfig) else goal.judge
+    if isinstance(judge, str) and judge.strip():
+        return config.model_copy(update={"model": judge}), None
+    if judge is not None and judge is not config:
+        if (own := as_model(judge)) is None:
+            hint = "give an LLM, a model's name, a JudgeConfig, or a function or object with complete(messages) -> str"
+            raise UsageError(f"{kind_of(judge)} is not a judge", hint)
+        return config.model_copy(update={"model": own.model}), own
+    if not config.model and (default or judge is not None or config != JudgeConfig()):
+        config = config.model_copy(update={"model": AGENT_MODEL})
+    return config, as_model(config.instance)
+
+
+def own_critic(critic: Any) -> LLM | Critic | None:
+    """Return a critic that is no part of the Goal. Raise UsageError for what is no critic."""
+    if isinstance(critic, LLM):
+        return critic.separate("critic")
+    if isinstance(critic, CriticConfig | None) or (isinstance(critic, str) and critic.strip()):
+        return None
+    if not callable(critic):
+        hint = "give a callable (response, agent), an LLM, a model's name, or a CriticConfig"
+        raise UsageError(f"{critic!r:.60} is not a critic", hint)
+    return cast("Critic", critic)
 
 
 def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
@@ -49,15 +96,12 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
     for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
     """
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
-    choice = goal.judge if judge_llm is None else judge_llm
-    llm, config = own_judge(choice), choice if isinstance(choice, JudgeConfig) else None
-    if llm is None:
-        if config is None and not isinstance(choice, str):
-            raise no_judge(choice)
-        llm = goal_judge(Goal(objective="audit", judge=choice))
+    config, llm = judge_of(goal, judge_llm)
+    llm = llm or goal_judge(Goal(objective="audit", judge=config))
     redactor = goal_redactor(goal, os.environ, withheld(goal))
-    shown = redacted_events(events, redactor)
-    return await judge_goal_async(llm, objective, shown, config=config, redact=redactor.text)
+    return await judge_goal_async(
+        llm, objective, redacted_events(events, redactor), config=config, redact=redactor.text
+    )
 
 
 def redacted_events(events: Events, redactor: Redactor) -> Events:
@@ -79,7 +123,7 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
 
 def goal_judge(goal: Goal) -> LLM:
     """Return a new model for the judge of a goal. Raise UsageError if it has none."""
-    llm = own_judge(judged_by(goal).judge) or goal_model(goal, "judge")
+    llm = judge_of(judged_by(goal))[1] or goal_model(goal, "judge")
     assert llm is not None, "it has a judge"
     return llm
 

@@ -1,13 +1,15 @@
-"""`run_goal` and `arun_goal`, and conversations for callers."""
+"""`run_goal` and `resume` with their asynchronous forms, and conversations for callers."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import signal
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack, cast
 
@@ -16,29 +18,36 @@ from pydantic import ValidationError
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.external_agent import built_in_conversation
-from goalrunner.app.judging import run_blocking
+from goalrunner.app.judging import JudgeChoice, judge_of, own_critic, run_blocking
 from goalrunner.app.keywords import (
-    JudgeChoice,
     MinimalConversation,
+    ResumeKeywords,
     RunKeywords,
     existing_folder,
+    given_options,
     goal_and_options,
     refusal,
     shows_options,
 )
-from goalrunner.app.resolve import withheld
-from goalrunner.app.run_options import RunOptions, goal_model
-from goalrunner.app.session import finish
+from goalrunner.app.previous_run import LoadedRun, Reference, finalize, frozen_goal, load_run, run_folder
+from goalrunner.app.resolve import goal_redactor, withheld
+from goalrunner.app.run_options import Checks, RunOptions, goal_model, split_checks
+from goalrunner.app.session import Limits, finish, resume_run
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL
 from goalrunner.core.limits import guarding_key
+from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.ports import Validator
 from goalrunner.engine.journal import refuse_driven
 from goalrunner.engine.turns import WANTED, accepts
-from goalrunner.llm import LLM, warm_up
+from goalrunner.llm import LLM, is_custom, warm_up
 from goalrunner.llm.custom import OutsideModel
+from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.redaction import Redactor
+from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 
 
@@ -51,12 +60,10 @@ def refuse_no_conversation(value: Any) -> None:
     if lacks := [name for name in ("send", "messages") if not hasattr(value, name)]:
         name = f'"{value}"' if isinstance(value, str) else kind_of(value)
         raise UsageError(f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint)
-    kind, messages = type(value).__name__, value.messages
     if not callable(value.send) or not (accepts(value.send, 2) or accepts(value.send, 1)):
-        raise UsageError(f"{kind}.send cannot be called with a prompt and a recorder", WANTED)
-    if callable(messages) or isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        hint = "make it a list, or a property that returns it"
-        raise UsageError(f"{kind}.messages is {kind_of(messages)}, not a list", hint)
+        raise UsageError(f"{type(value).__name__}.send cannot be called with a prompt and a recorder", WANTED)
+    if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
+        raise UsageError(f"{type(value).__name__}.messages is {kind_of(value.messages)}, not a list", hint)
 
 
 def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
@@ -81,7 +88,7 @@ def run_goal(
 
     The KeyboardInterrupt of a validator is raised here when the run has ended, like that of Ctrl-C.
     """
-    work = _run("run_goal", conversation, objective, judge_llm, options)
+    work = arun_goal(conversation, objective, judge_llm, **options)
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
 
 
@@ -105,14 +112,8 @@ async def arun_goal(
     under `home` (default: GOAL_HOME). Raise UsageError, ConversationBusy and RecordError; failures of models end in
     the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
     """
-    return await _run("arun_goal", conversation, objective, judge_llm, options)
-
-
-async def _run(
-    name: str, conversation: MinimalConversation, objective: str | Goal, judge: JudgeChoice, keywords: RunKeywords
-) -> GoalOutcome:
     refuse_no_conversation(conversation)
-    goal, options = goal_and_options(name, objective, judge, keywords, conversation)
+    goal, given = goal_and_options(objective, judge_llm, options, conversation)
     key = guarding_key(goal.approvals, goal.risk_class)
     if key and not getattr(conversation, "supports_approvals", False):
         raise UsageError(
@@ -120,7 +121,7 @@ async def _run(
             "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
             "or use chat_conversation, or remove the setting",
         )
-    return await finish(prepare_conversation(goal, options, cast(Conversation, conversation)))
+    return await finish(prepare_conversation(goal, given, cast(Conversation, conversation)))
 
 
 def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversation) -> PreparedRun:
@@ -156,6 +157,113 @@ def own_model(goal: Goal, account: Literal["judge", "critic"], conversation: Con
         raise UsageError(why, f"name a model for the {account}")
     named = goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})})
     return goal_model(named, account, agent=llm)
+
+
+def resume(
+    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
+) -> GoalOutcome:
+    """Run `aresume`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop."""
+    return interrupting(run_blocking(aresume(run, conversation, judge_llm, **options), "resume", "aresume"))
+
+
+async def aresume(
+    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
+) -> GoalOutcome:
+    """Go on with a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
+
+    The goal is the one that was recorded; `max_iterations`, `timeout`, `tokens` and `cost_usd` replace its limits (inf: no
+    limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`;
+    without one it starts again. Parts that only a program can make are given again: callable validators, a callable
+    `resume_prompt`, a critic, and a judge that is a function. Raise UsageError if one is missing, or if the run cannot go on.
+    """
+    refuse_no_conversation(conversation)
+    refuse_driven(cast(Conversation, conversation))
+    earlier = load_earlier(run, conversation, judge_llm, options)
+    outcome = finalize(earlier.folder, earlier.loaded, earlier.options.observers)
+    return outcome if outcome is not None and outcome.passed else await finish(await earlier.resume())
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A run that can go on, with the parts that the calling program passed."""
+
+    folder: RunFolder
+    loaded: LoadedRun
+    goal: Goal
+    options: RunOptions
+    limits: Limits
+    note: str
+
+    async def resume(self) -> PreparedRun:
+        """Open the run again. Raise GoalError if it cannot go on."""
+        return await resume_run(self.folder, self.loaded, self.options, self.limits, note=self.note)
+
+    def redact(self, text: str) -> str:
+        """Return the text as the run recorded it, without secrets."""
+        return goal_redactor(self.goal, self.options.environ, withheld(self.goal)).text(text)
+
+    def reported(self, reporter: str) -> Trail:
+        """Return what the run recorded of the chat: results that were reported by `reporter`, and the agent's texts."""
+        artifacts = ArtifactStore(self.folder.artifacts, Redactor({}))
+        trail = self.loaded.evidence.trail(artifacts.read, partial(read_message, self.folder.transcript))
+        items = (item for item in trail.items if isinstance(item, Claim) or item.reported_by == reporter)
+        return Trail(items=tuple(items), read=trail.read)
+
+
+_LIMITS = ("max_iterations", "timeout", "tokens", "cost_usd")
+
+
+def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: ResumeKeywords) -> Earlier:
+    """Return the run with the keywords of a call. Raise UsageError if one of them does not fit it."""
+    defaults = {**dict.fromkeys(ResumeKeywords.__annotations__), "validators": (), "note": ""}
+    given, options = given_options(defaults, keywords, judge_llm)
+    folder = run_folder(run, options.home)
+    loaded = load_run(folder)
+    goal = frozen_goal(folder, os.environ, loaded.goal_file, runnable=False)
+    refuse_no_checkpoint(goal, conversation)
+    limits = {name: given[name] for name in _LIMITS if name in keywords}
+    for name, value in limits.items():
+        if value is not None and not (isinstance(value, int | float) and value > 0):
+            raise UsageError(f"{name} must be a positive number, not {value!r}", "inf lifts the limit")
+        if value is None or value == math.inf:
+            limits[name] = None
+        elif name in ("max_iterations", "tokens"):
+            limits[name] = int(value)
+    options = replace(
+        options,
+        conversation=conversation,
+        judge_llm=_judge(goal, given["judge"], conversation),
+        critic=own_critic(given["critic"]) or own_model(goal, "critic", conversation),
+        validators=_validators(goal, loaded, given["validators"]),
+    )
+    return Earlier(folder, loaded, goal, options, limits, given["note"])
+
+
+def _judge(goal: Goal, judge: JudgeChoice, conversation: Any) -> LLM | None:
+    config, own = judge_of(goal, judge)
+    if own is None and is_custom(config.model):
+        why = f"the judge of this run, {config.model}, was made by the program that started it"
+        raise UsageError(why, "pass it again: judge=...")
+    judged = goal.judge.model_copy(update={"model": config.model})
+    return own or own_model(goal.model_copy(update={"judge": judged}), "judge", conversation)
+
+
+def _validators(goal: Goal, loaded: LoadedRun, given: Checks) -> tuple[Validator, ...]:
+    """Return the validators that run in this process. Raise UsageError if they are not those of the run."""
+    specs, own = split_checks(given)
+    commands = {spec.run or spec.python for spec in goal.validators}
+    if new := [spec.run or spec.python for spec in specs if (spec.run or spec.python) not in commands]:
+        raise UsageError(f"the run has no validator {new[0]}", "a run goes on with its own validators; omit it")
+    named, plan = {spec.name for spec in goal.validators}, loaded.state.plan
+    wanted = sorted(item for item in (*plan.validators, *plan.hidden) if item not in named)
+    found = sorted(validator.name for validator in own)
+    if wanted != found:
+        shown = [", ".join(names) or "none" for names in (wanted, found)]
+        raise UsageError(
+            f"the run has the callable validators {shown[0]}, and these were given: {shown[1]}",
+            "pass the same callables as at its start: validators=[...]",
+        )
+    return own
 
 
 def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent: Any) -> ChatConversation:
