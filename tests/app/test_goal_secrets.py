@@ -86,11 +86,8 @@ def test_a_variable_of_the_agent_may_be_any_text(tmp_path: Path, secret: str) ->
     assert secret in str(resumed(tmp_path, VALUE, secret))
 
 
-def test_a_start_warns_if_its_secret_is_in_no_file(tmp_path: Path) -> None:
+def test_a_start_warns_of_a_literal_secret(tmp_path: Path) -> None:
     kept, path = frozen(tmp_path, COMMAND, TOKEN)
-    goal = load_goal(path, {}, {}, runnable=False)
-    (note,) = secret_notes(kept, goal, path, {})
-    assert f"goal resume reads it from {path} again" in note
-    path.write_text('objective = "x"\nvalidator = "true"')
-    (note,) = secret_notes(kept, goal, path, {})
-    assert "this run cannot be resumed" in note
+    (note,) = secret_notes(kept, path)
+    assert f"validators[0].run: a secret is not stored with the run, and goal resume reads it from {path} again" in note
+    assert secret_notes('objective = "x"', path) == ()

@@ -74,7 +74,7 @@ env = {{ MINE_TOKEN = "{SECRET}" }}
     env = {"XDG_CONFIG_HOME": str(goal.root / "config")}
     options = ("--objective", "make done", "--validator", "test -e done", "--agent", "mine", "--max-iterations", "1")
     began = goal.forks.goal("run", *options, cwd=goal.work, env=env)
-    assert (began.code, "cannot be resumed" in began.out) == (1, False), began
+    assert began.code == 1, began
     file.unlink()
     refused = goal.resume(*MORE, env=env)
     assert (refused.code, "cannot be read again" in " ".join(refused.err.split())) == (2, True), refused
@@ -93,10 +93,10 @@ def test_options_that_were_laid_over_the_file_are_no_hindrance(goal: Goal) -> No
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("make done with", "do nothing with", "goal.toml:1:13 objective was changed after the run began"),
-        (f"= {SECRET}", f"= {SECRET}||true", "validators[0].run was changed after the run began"),
-        (f"= {SECRET}", "= #", "validators[0].run was changed after the run began"),
-        (f"DEPLOY_PASSWORD = {SECRET!r}", "OTHER = 1", "goal.toml:6"),
+        ("make done with", "do nothing with", "goal.toml was changed after the run began"),
+        (f"= {SECRET}", f"= {SECRET}||true", "Error: validators[0].run in"),
+        (f"= {SECRET}", "= #", "Error: validators[0].run in"),
+        (f"DEPLOY_PASSWORD = {SECRET!r}", "OTHER = 1", "Error: agent.env.DEPLOY_PASSWORD in"),
         ("objective", "objectives", "cannot be read again"),
     ],
 )
@@ -137,12 +137,11 @@ def test_a_literal_secret_is_a_warning_that_recommends_a_variable(goal: Goal) ->
     assert (checked.code, "write $NAME instead" in " ".join(checked.out.split())) == (0, True), checked
 
 
-def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Goal) -> None:
+def test_a_run_with_a_secret_that_stands_in_no_file_cannot_be_resumed(goal: Goal) -> None:
     goal.write(TEXT.replace(TOKEN, "nothing"), *REPLIES)
-    told = goal.run("--objective", f"deploy with {TOKEN}")
-    assert "this run cannot be resumed" in " ".join(told.out.split()), told
+    goal.run("--objective", f"deploy with {TOKEN}")
     refused = goal.resume(*MORE)
-    assert (refused.code, "objective was changed after the run began" in refused.err) == (2, True), refused
+    assert (refused.code, "changed after the run began" in " ".join(refused.err.split())) == (2, True), refused
 
 
 def test_a_goal_without_a_secret_has_no_warning(goal: Goal) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from goalrunner import __version__
 from goalrunner.app.judging import goal_judge, redacted_events
 from goalrunner.app.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
-from goalrunner.app.resolve import goal_redactor, withheld
+from goalrunner.app.resolve import goal_redactor
 from goalrunner.app.revision_checks import RevisionChecks
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
 from goalrunner.core.goal import Goal
@@ -96,7 +96,7 @@ async def _audited(
 ) -> TranscriptAudit:
     began, goal = time.monotonic(), job.goal
     trail = checks.added_to(saved) if checks is not None else saved
-    redactor = goal_redactor(goal, os.environ, withheld(goal))
+    redactor = goal_redactor(goal, os.environ)
     if checks is not None and not checks.verdict.complete:
         verdict = checks.verdict
     else:

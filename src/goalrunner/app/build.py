@@ -14,7 +14,7 @@ from goalrunner.app.external_agent import built_in_conversation, external_conver
 from goalrunner.app.memory import recall
 from goalrunner.app.notify import Notifier
 from goalrunner.app.preflight import check_lines, critic_warnings, describe_checks, undo_interrupted, warnings_before
-from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes
+from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, kept_files, secret_notes
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve
 from goalrunner.app.reviewing import critic_rule, make_checker, make_critic, make_judge
 from goalrunner.app.run_options import RunOptions
@@ -31,7 +31,7 @@ from goalrunner.engine.run import Run
 from goalrunner.engine.validating import is_hidden
 from goalrunner.goalfile.loading import dump_goal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog, LogEnd, OnTorn
+from goalrunner.records.event_log import EventLog, OnTorn, read_records
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
 from goalrunner.snapshots.store import SnapshotStore
@@ -41,69 +41,38 @@ from goalrunner.validators.kinds import build_validators
 
 
 @dataclass(frozen=True)
-class RunResources:
-    """The open files and parts of a run; `close` closes them."""
+class PreparedRun:
+    """A run that can be driven, with its configuration, its folder and its open files; `close` closes them."""
 
+    run: Run
     config: RunConfig
-    parts: Parts
-    journal: Journal
-    prompts: Prompts
+    folder: RunFolder
     close: Callable[[], None]
     notes: tuple[str, ...] = ()  # what a person should know of recalled facts, and of checks that were undone
 
-    def run(self, resumption: Resumption | None = None) -> Run:
-        """Return the driver; `resumption` is what an earlier process left."""
-        return Run(
-            self.parts,
-            self.journal,
-            self.prompts.render,
-            fresh_rounds=not self.config.goal.preserve_context,
-            check_models=self.config.preflight,
-            preflight_models=self.config.foresee,
-            resumption=resumption,
-        )
+    def write_outcome(self) -> dict[str, Any]:
+        """Write outcome.json from the present state, and return its content."""
+        outcome = self.run.outcome(str(self.folder.path)).model_dump(mode="json")
+        self.folder.write_json(self.folder.outcome, outcome)
+        return outcome
 
 
-def open_resources(
-    config: RunConfig, folder: RunFolder, on_torn: OnTorn = None, end: LogEnd | None = None
-) -> RunResources:
-    """Open the run's files and make its parts; `end` is the end of its log, if that is known. Raise GoalError."""
-    goal, options, workspace, redactor = config.goal, config.options, config.workspace, config.redactor
-    launcher, clock = ProcessLauncher(), SystemClock()
-    log = EventLog(folder.events, clock, redactor, end, on_torn)
-    transcript = TranscriptFile(folder.transcript, redactor, log)
-    artifacts = ArtifactStore(folder.artifacts, redactor, log)
+def open_run(
+    config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = None, on_torn: OnTorn = None
+) -> PreparedRun:
+    """Open the run's files and make its parts; as its log says, if that was `loaded`. Raise GoalError."""
+    goal, options = config.goal, config.options
+    launcher = ProcessLauncher()
     for kept in ("stores", CHECKOUTS):
         (config.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     clear_leftovers(config.home)
-    undone = undo_interrupted(workspace, config.home)
+    notes = undo_interrupted(config.workspace, config.home)
+    log = EventLog(folder.events, SystemClock(), config.redactor, loaded.end if loaded else None, on_torn)
+    transcript = TranscriptFile(folder.transcript, config.redactor, log)
     store = None
     if goal.deliverable == "workspace":
-        outputs = (*goal.workspace.outputs, *runner_outputs(workspace, options.record))
-        store = SnapshotStore(workspace, config.home, outputs=outputs, start=folder.start)
-    checker = None
-    if store is not None and config.check is not None:
-        checker = make_checker(config, config.check, store, folder, launcher)
-    own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
-    parts = Parts(
-        conversation=options.conversation or _conversation(config, folder.run_id, launcher),
-        validators=(*own, *options.validators),
-        judge=make_judge(config, checker),
-        critic=make_critic(config, store, folder, launcher),
-        log=log,
-        transcript=transcript,
-        artifacts=artifacts,
-        clock=clock,
-        workspace=workspace,
-        scratch=folder.scratch_file,
-        watch=store,
-        checker=checker,
-        redact=redactor.text,
-        replaced=redactor.take_counts,
-        kept=partial(kept_files, folder),
-        in_thread=in_thread,
-        approver=options.approver,
-    )
+        outputs = (*goal.workspace.outputs, *runner_outputs(config.workspace, options.record))
+        store = SnapshotStore(config.workspace, config.home, outputs=outputs, start=folder.start)
 
     def close() -> None:
         log.close()
@@ -114,12 +83,62 @@ def open_resources(
         clear_own(config.home, folder.run_id)
         folder.clear_scratch()
 
+    parts = _parts(config, folder, launcher, store, log, transcript)
     asks = options.approver is not None
     notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
-    journal = Journal(log, transcript, artifacts, (*options.observers, notifier), summary_writer(folder))
-    facts, notes = recall(config.home, goal.owner, clock.now()) if goal.memory.recall else ((), ())
-    prompts = Prompts(goal, options.resume_prompt, options.prompt, facts)
-    return RunResources(config, parts, journal, prompts, close, (*undone, *notes))
+    journal = Journal(log, transcript, parts.artifacts, (*options.observers, notifier), summary_writer(folder))
+    facts, recalled = recall(config.home, goal.owner, parts.clock.now()) if goal.memory.recall else ((), ())
+    left = Resumption(fresh_rounds=not goal.preserve_context)
+    if loaded is not None:
+        journal.resume_from(loaded.state, loaded.evidence)
+        for record in read_records(folder.events):
+            left.add(record)
+        left.read(transcript.read, parts.artifacts)
+    run = Run(
+        parts,
+        journal,
+        Prompts(goal, options.resume_prompt, options.prompt, facts).render,
+        fresh_rounds=not goal.preserve_context,
+        check_models=config.preflight,
+        preflight_models=config.foresee,
+        resumption=left,
+    )
+    for account, llm in config.models.items():
+        llm.skip(left.taken.get(account, 0))
+    return PreparedRun(run, config, folder, close, (*notes, *recalled))
+
+
+def _parts(
+    config: RunConfig,
+    folder: RunFolder,
+    launcher: ProcessLauncher,
+    store: SnapshotStore | None,
+    log: EventLog,
+    transcript: TranscriptFile,
+) -> Parts:
+    checker = None
+    if store is not None and config.check is not None:
+        checker = make_checker(config, config.check, store, folder, launcher)
+    own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
+    return Parts(
+        conversation=config.options.conversation or _conversation(config, folder.run_id, launcher),
+        validators=(*own, *config.options.validators),
+        judge=make_judge(config, checker),
+        critic=make_critic(config, store, folder, launcher),
+        log=log,
+        transcript=transcript,
+        artifacts=ArtifactStore(folder.artifacts, config.redactor, log),
+        clock=SystemClock(),
+        workspace=config.workspace,
+        scratch=folder.scratch_file,
+        watch=store,
+        checker=checker,
+        redact=config.redactor.text,
+        replaced=config.redactor.take_counts,
+        kept=partial(kept_files, folder),
+        in_thread=in_thread,
+        approver=config.options.approver,
+    )
 
 
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
@@ -157,7 +176,7 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
     lines: list[tuple[str, str]] = []
     if config.check is not None:
         lines += describe_checks(goal, config.check, config.workspace, options.environ, options.goal_file)
-    secrets = secret_notes(dump_goal(goal, config.redactor.text), goal, options.goal_file, options.environ)
+    secrets = secret_notes(dump_goal(goal, config.redactor.text), options.goal_file)
     lines += [("warning", note) for note in (*_agent_notes(config), *secrets, *warned)]
     return (config.agent.words if config.agent else "", tuple(lines))
 
@@ -166,21 +185,6 @@ def _agent_notes(config: RunConfig) -> tuple[str, ...]:
     """Return what a person should know about the critic and an external agent before round 1."""
     agent, environ = config.agent, config.options.environ
     return (*(external_notes(agent, environ) if agent else ()), *critic_warnings(config.goal, environ))
-
-
-@dataclass(frozen=True)
-class PreparedRun:
-    """A run that can be driven, and its folder; `close` closes its files."""
-
-    run: Run
-    folder: RunFolder
-    close: Callable[[], None]
-
-    def write_outcome(self) -> dict[str, Any]:
-        """Write outcome.json from the present state, and return its content."""
-        outcome = self.run.outcome(str(self.folder.path)).model_dump(mode="json")
-        self.folder.write_json(self.folder.outcome, outcome)
-        return outcome
 
 
 def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
@@ -194,27 +198,26 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     frozen = dump_goal(goal, config.redactor.text)
     folder = RunFolder.create(config.home, new_run_id(config.home, config.redactor.text(goal.objective)))
     folder.write_text(folder.goal_file, frozen)
-    resources = open_resources(config, folder)
+    prepared = open_run(config, folder)
+    run = prepared.run
     try:
-        run = resources.run()
 
         def take_over() -> None:
             if earlier and isinstance(run.conversation, Resumable):
                 run.conversation.adopt_history(earlier, run.recorder)
 
-        now = resources.parts.clock.now()
-        secrets = secret_notes(frozen, goal, options.goal_file, options.environ)
-        started = _run_started(resources, folder, now, secrets)
-        run.start(_goal_created(resources, folder.run_id, now), started, take_over)
+        now = run.parts.clock.now()
+        started = _run_started(prepared, now, secret_notes(frozen, options.goal_file))
+        run.start(_goal_created(prepared, now), started, take_over)
     except BaseException:
-        resources.close()
+        prepared.close()
         raise
-    return PreparedRun(run=run, folder=folder, close=resources.close)
+    return prepared
 
 
-def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCreated:
+def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     """Return the first event: the goal record, and what policy needs of the goal."""
-    config, parts = resources.config, resources.parts
+    config, parts, run_id = prepared.config, prepared.run.parts, prepared.folder.run_id
     goal, options = config.goal, config.options
     hidden = tuple(validator.name for validator in parts.validators if is_hidden(validator))
     commands = [spec for spec in goal.validators if spec.run is not None]
@@ -248,8 +251,8 @@ def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCr
     return GoalCreated(goal=record, plan=plan)
 
 
-def _run_started(resources: RunResources, folder: RunFolder, now: datetime, secrets: tuple[str, ...]) -> RunStarted:
-    config = resources.config
+def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...]) -> RunStarted:
+    config = prepared.config
     goal, options = config.goal, config.options
     return RunStarted(
         workspace=str(config.workspace),
@@ -264,14 +267,14 @@ def _run_started(resources: RunResources, folder: RunFolder, now: datetime, secr
             *warnings_before(goal, options.environ),
             *_agent_notes(config),
             *config.sandbox.notes(has_own_agent=options.conversation is not None),
-            *resources.notes,
+            *prepared.notes,
             *secrets,
         ),
         sandbox=config.sandbox_name,
         deadline_at=deadline_at(now, goal.timeout),
         handed=options.handed,
         goal_file=str(options.goal_file.resolve()) if options.goal_file else "",
-        goal_sha256=file_hash(folder.goal_file),
+        goal_sha256=file_hash(prepared.folder.goal_file),
         continues=options.continues.run_id if options.continues else "",
     )
 

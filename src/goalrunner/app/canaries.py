@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from goalrunner.app.judging import goal_judge
 from goalrunner.app.previous_run import load_state
-from goalrunner.app.resolve import goal_redactor, withheld
+from goalrunner.app.resolve import goal_redactor
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Claim, Observation, trail_with
@@ -80,7 +80,7 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
             "name a run whose agent did something, or use the built-in example: goal canary GOAL_FILE",
         )
     limit = asyncio.Semaphore(1 if is_scripted(llm.model) else _AT_ONCE)
-    redact = goal_redactor(goal, os.environ, withheld(goal)).text
+    redact = goal_redactor(goal, os.environ).text
 
     async def answer(name: str, sentence: str, change: Change) -> Answer:
         said: list[bool] = []  # by the judge itself

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.app.external_agent import resolve_agent
 from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refuse_final
-from goalrunner.app.resolve import goal_redactor, withheld
+from goalrunner.app.resolve import goal_redactor
 from goalrunner.app.run_snapshots import round_patch, snapshots_of
 from goalrunner.app.sandbox import person
 from goalrunner.core import events
@@ -57,8 +56,7 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn = N
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
     """Return what replaces secrets as in the run itself; a secret that its goal file no longer holds is unknown."""
     try:
-        goal = frozen_goal(folder, environ, load_run(folder).goal_file)
-        return goal_redactor(goal, environ, withheld(goal, resolve_agent(goal, environ)))
+        return goal_redactor(frozen_goal(folder, environ, load_run(folder).goal_file), environ)
     except (GoalError, OSError):
         return Redactor(dict(environ))
 

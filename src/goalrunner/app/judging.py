@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
-from goalrunner.app.resolve import goal_redactor, withheld
+from goalrunner.app.resolve import goal_redactor
 from goalrunner.app.run_options import goal_model
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.critique import CriticConfig
@@ -98,7 +98,7 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
     config, llm = judge_of(goal, judge_llm)
     llm = llm or goal_judge(Goal(objective="audit", judge=config))
-    redactor = goal_redactor(goal, os.environ, withheld(goal))
+    redactor = goal_redactor(goal, os.environ)
     return await judge_goal_async(
         llm, objective, redacted_events(events, redactor), config=config, redact=redactor.text
     )

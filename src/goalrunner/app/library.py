@@ -200,7 +200,7 @@ class Earlier:
 
     def redact(self, text: str) -> str:
         """Return the text as the run recorded it, without secrets."""
-        return goal_redactor(self.goal, self.options.environ, withheld(self.goal)).text(text)
+        return goal_redactor(self.goal, self.options.environ).text(text)
 
     def reported(self, reporter: str) -> Trail:
         """Return what the run recorded of the chat: results that were reported by `reporter`, and the agent's texts."""

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.external_agent import resolve_agent
-from goalrunner.app.resolve import goal_redactor, withheld
+from goalrunner.app.resolve import goal_redactor
 from goalrunner.checking.ignored_content import PACK
 from goalrunner.core.agent_ports import Message, Observer
 from goalrunner.core.errors import GoalError, RecordError, UsageError, record_errors
@@ -27,7 +26,7 @@ from goalrunner.core.progress import FINAL
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.engine.recorder import Resumption
-from goalrunner.goalfile.loading import dump_goal, load_goal, place_in, resolve_goal
+from goalrunner.goalfile.loading import dump_goal, load_goal, resolve_goal
 from goalrunner.records.artifacts import read_message
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED, is_written
@@ -73,7 +72,9 @@ def read_chat(run: Reference, *, home: Path | str | None = None) -> list[dict[st
 
 
 def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ...]:
-    left = Resumption(read_records(folder.events), fresh_rounds=fresh_rounds)
+    left = Resumption(fresh_rounds=fresh_rounds)
+    for record in read_records(folder.events):
+        left.add(record)
     return left.messages(partial(read_message, folder.transcript))
 
 
@@ -194,26 +195,19 @@ def frozen_goal(
     return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file), runnable=runnable)
 
 
-Place = tuple[str | int, ...]  # where a text is in a goal: keys, and positions in lists
-
 # Keys that options may have set instead of the file.
 _OPTIONS = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspace", "path"))
 # What a variable of a validator must not be: more than one word where the command does not quote it, or an option.
 _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
 
 
-def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+def secret_notes(frozen: str, goal_file: Path | None) -> tuple[str, ...]:
     """Return a warning if the goal holds literal secrets, which the text kept with the run does not."""
-    if not (places := list(_redacted(tomllib.loads(frozen)))):
+    if not (places := [_name(place) for place, _ in _redacted(tomllib.loads(frozen))]):
         return ()
-    try:
-        again = with_secrets(frozen, goal_file, environ) == tomllib.loads(dump_goal(goal))
-    except UsageError:
-        again = False
-    where = goal_file or "the agent's own file"
-    resume = f"goal resume reads it from {where} again" if again else "this run cannot be resumed"
+    resume = f"goal resume reads it from {goal_file or 'the file of the agent'} again"
     advice = "export it as a variable, which the agent and the checks get, and write $NAME instead"
-    return (f"{', '.join(map(_name, places))}: a secret is not stored with the run, and {resume}; {advice}",)
+    return (f"{', '.join(places)}: a secret is not stored with the run, and {resume}; {advice}",)
 
 
 def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -226,38 +220,41 @@ def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]
             goal = load_goal(goal_file, options, without, runnable=False)
         else:  # only the user's own agents
             goal = resolve_goal({}, {**options, "objective": table["objective"]}, without, runnable=False)
-        redactor = goal_redactor(goal, environ, withheld(goal, resolve_agent(goal, environ)))
+        redact = goal_redactor(goal, environ).text
     except GoalError as error:
         raise UsageError(
             f"a secret that was not stored with the run cannot be read again: {error.message}",
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
-    found = tomllib.loads(dump_goal(goal))
-    for place in list(_redacted(table)):
-        value: Any = found
-        kept: Any = table
-        target: Any = None
-        try:
-            for step in place:
-                value, target, kept = value[step], kept, kept[step]
-        except (KeyError, IndexError, TypeError):
-            value = None
+    found = dict(_texts(tomllib.loads(dump_goal(goal))))
+    for place, kept in list(_redacted(table)):
+        value = found.get(place)
         variable = place[0] == "validators" and "env" in place
-        if not isinstance(value, str) or redactor.text(value) != kept or (variable and _UNQUOTED.match(value)):
-            where = f"{place_in(goal_file, place)} " if goal_file is not None else ""
-            raise UsageError(f"{where}{_name(place)} was changed after the run began", f"put it back, or {NEW_RUN}")
+        if value is None or redact(value) != kept or (variable and _UNQUOTED.match(value)):
+            where = f"{_name(place)} in {goal_file or 'the file of the agent'} was changed after the run began"
+            raise UsageError(where, f"put it back, or {NEW_RUN}")
+        target: Any = table
+        for step in place[:-1]:
+            target = target[step]
         target[place[-1]] = value
     return table
 
 
-def _redacted(value: Any, place: Place = ()) -> Iterator[Place]:
-    """Yield the places where something was replaced; what `[redact]` says is kept as it is."""
-    if isinstance(value, str) and is_redacted(value):
-        yield place
-    elif isinstance(value, Mapping | list):
-        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-            if place or key != "redact":
-                yield from _redacted(item, (*place, key))
+Place = tuple[str | int, ...]  # where a text is in a goal: keys, and positions in lists
+
+
+def _texts(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Yield the texts in a table with their places."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(item, (*place, key))
+
+
+def _redacted(table: Any) -> Iterator[tuple[Place, str]]:
+    """Yield the texts in which something was replaced; what [redact] says is kept as it is."""
+    return ((place, text) for place, text in _texts(table) if is_redacted(text) and place[0] != "redact")
 
 
 def _name(place: Place) -> str:

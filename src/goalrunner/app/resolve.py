@@ -48,11 +48,14 @@ def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[obje
     return (*named, *(name for table in tables for name in credentials_of(table.model)))
 
 
-def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str]) -> Redactor:
+def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None) -> Redactor:
     """Return what replaces secrets in everything that a run of the goal writes. Raise UsageError for a wrong [redact].
 
-    `names` are variables that hold secrets whatever their names look like; the values in the goal are searched as well.
+    `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
+    agent; the values in the goal are searched as well.
     """
+    if names is None:
+        names = withheld(goal, resolve_agent(goal, environ))
     given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
     for spec in goal.validators:
         given |= {f"validators.env.{name}": value for name, value in spec.env.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from goalrunner.app.build import RunResources, open_resources
+from goalrunner.app.build import PreparedRun, open_run
 from goalrunner.app.preflight import needs_environment
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
@@ -76,24 +76,24 @@ async def check_revision(goal: Goal, revision: str, options: RunOptions) -> Revi
     config.refuse_shared_workspace()
     folder = RunFolder.create(config.home, new_run_id(config.home, "audit"))
     try:
-        resources = open_resources(config, folder)
+        prepared = open_run(config, folder)
         try:
-            return await _checked(resources, revision, folder)
+            return await _checked(prepared, revision)
         finally:
-            resources.close()
+            prepared.close()
     finally:
         remove_run(config.home, folder)
 
 
-async def _checked(resources: RunResources, revision: str, folder: RunFolder) -> RevisionChecks:
-    parts, config = resources.parts, resources.config
+async def _checked(prepared: PreparedRun, revision: str) -> RevisionChecks:
+    parts, config = prepared.run.parts, prepared.config
     store, checker = parts.watch, parts.checker
     assert isinstance(store, SnapshotStore), "the deliverable is a workspace"
     assert checker is not None, "there is a check environment"
     now = await store.snapshot()
     base = await revision_snapshot(store, revision, config.options.environ)
     context = ValidationContext(
-        run_id=folder.run_id,
+        run_id=prepared.folder.run_id,
         iteration=1,
         objective=config.goal.objective,
         workspace=parts.workspace,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from goalrunner import __version__
-from goalrunner.app.build import PreparedRun, RunResources, deadline_at, open_resources, prepare_run
+from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions, goal_models, model_names
@@ -24,10 +24,9 @@ from goalrunner.core.limits import Shortfall, lifting, shortfall
 from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.recorder import Resumption, cut_calls
-from goalrunner.engine.run import Run
+from goalrunner.engine.recorder import cut_calls
 from goalrunner.llm import warm_up
-from goalrunner.records.event_log import OnTorn, read_records
+from goalrunner.records.event_log import OnTorn
 from goalrunner.records.run_folder import RunFolder
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
@@ -176,10 +175,12 @@ async def resume_run(
     _refuse_other_start(folder, loaded, options.handed)
     goal = frozen_goal(folder, options.environ, loaded.goal_file, runnable=options.conversation is None)
     config = resolve(goal, replace(options, goal_file=loaded.goal_file))
-    resources = open_resources(config, folder, on_torn, loaded.end)
+    prepared = open_run(config, folder, loaded, on_torn)
+    run, left = prepared.run, prepared.run.resumption
     try:
         config.refuse_shared_workspace()
-        run, left = _replayed(resources, folder, loaded)
+        if isinstance(run.conversation, Resumable) and left.chat:
+            run.conversation.load(left.chat, left.unfinished, run.recorder)
         totals = config.agent.totals if config.agent and left.unfinished.session is not None else frozenset()
         in_flight = {} if options.live else cut_calls(run.state, left.chat, totals)
         for account, usage in in_flight.items():
@@ -199,32 +200,16 @@ async def resume_run(
                 version=__version__,
                 note=note,
                 in_flight=in_flight,
-                deadline_at=deadline_at(resources.parts.clock.now(), seconds),
-                notes=(*sandbox, *resources.notes),
+                deadline_at=deadline_at(run.parts.clock.now(), seconds),
+                notes=(*sandbox, *prepared.notes),
                 sandbox=config.sandbox_name,
             )
         )
-        with contextlib.suppress(OSError):
-            folder.outcome.unlink()
+        folder.outcome.unlink(missing_ok=True)
     except BaseException:
-        resources.close()
+        prepared.close()
         raise
-    return PreparedRun(run=run, folder=folder, close=resources.close)
-
-
-def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> tuple[Run, Resumption]:
-    """Return the driver over the loaded log, with conversation, workspace and models as they were."""
-    parts = resources.parts
-    resources.journal.resume_from(loaded.state, loaded.evidence)
-    left = Resumption(read_records(folder.events), fresh_rounds=not resources.config.goal.preserve_context)
-    left.read(parts.transcript.read, parts.artifacts)
-    run = resources.run(left)
-    run.tracker.recall(left.snapshots, left.ends, left.round_start)
-    if isinstance(run.conversation, Resumable) and left.chat:
-        run.conversation.load(left.chat, left.unfinished, run.recorder)
-    for account, llm in resources.config.models.items():
-        llm.skip(left.taken.get(account, 0))
-    return run, left
+    return prepared
 
 
 def _refuse_low_limits(state: RunState, plan: Plan) -> None:

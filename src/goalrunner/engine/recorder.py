@@ -6,7 +6,7 @@ The artifact is written first, then the transcript, then the event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -158,7 +158,7 @@ class RunRecorder:
 class Resumption:
     """What an earlier process recorded of a run, collected from its log. With `fresh_rounds`, each round is a new chat."""
 
-    def __init__(self, records: Iterable[Record] = (), *, fresh_rounds: bool = False) -> None:
+    def __init__(self, *, fresh_rounds: bool = False) -> None:
         self.chat: tuple[Message, ...] = ()
         """The messages with which the conversation continues; set by `read`, as the next two."""
         self.response = ""  # text of the last message of the current round
@@ -178,8 +178,6 @@ class Resumption:
         self._session: AgentSession | None = None
         self._begun = False
         self._objective: int | None = None
-        for record in records:
-            self.add(record)
 
     def add(self, record: Record) -> None:  # noqa: C901  one arm per event
         """Process one record."""
@@ -232,7 +230,7 @@ class Resumption:
         return tuple(message(ref) for ref in (*refs, *self._chat))
 
     def read(self, message: Callable[[TranscriptRef], Message], artifacts: Artifacts) -> Resumption:
-        """Read all texts, and return the resumption. Raise RecordError if one is damaged."""
+        """Read all texts of what was added, and return the resumption. Raise RecordError if one is damaged."""
         self.chat = self.messages(message)
         last = (message for message in reversed(self.chat) if message.get("role") == "assistant")
         self.response = next((text_of(message.get("content")) for message in last), "")

@@ -44,29 +44,29 @@ class Run:
         `check_models` is called before anything else, then `preflight_models` is awaited once, which returns warnings (in a
         run resumed after its baseline, before the next round). A GoalError of either ends the run.
         """
-        self._parts = parts
+        self.parts = parts
         self._journal = journal
         self._render = render
         self._fresh_rounds = fresh_rounds
         self._check_models = check_models
         self._preflight_models = preflight_models
-        self._checkpoint: object = None
-        if resumption is not None and fresh_rounds:  # before its chat is loaded
-            self._checkpoint = parts.conversation.checkpoint()
-        self._resumption = resumption or Resumption()
-        self._reply = RoundReply(text=self._resumption.response)
+        # Before a chat is loaded.
+        self._checkpoint = parts.conversation.checkpoint() if fresh_rounds else None
+        self.resumption = resumption or Resumption()
+        self._reply = RoundReply(text=self.resumption.response)
         self._signal: int | None = None
         self._cancelled: str | None = None
         self.tracker = SnapshotTracker(parts.watch, journal)
+        self.tracker.recall(self.resumption.snapshots, self.resumption.ends, self.resumption.round_start)
         self._deadline = Deadline(journal.log)
         self._approvals = Approvals(parts, journal, self.tracker, self._deadline)
         self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
         self._turns = Turns(parts, self.recorder, lambda: self.state)
-        self._checks = Checks(parts, journal, self.tracker, self.recorder, self._resumption)
+        self._checks = Checks(parts, journal, self.tracker, self.recorder, self.resumption)
 
     @property
     def conversation(self) -> Conversation:
-        return self._parts.conversation
+        return self.parts.conversation
 
     @property
     def state(self) -> RunState:
@@ -86,7 +86,7 @@ class Run:
         live = getattr(self.conversation, "live", False) and self.state.phase is Phase.WORKING
         seen = None if live else self.tracker.last  # what a live agent changed meanwhile is the work of its round
         now = await self.tracker.take("resumed") if seen is not None else None
-        update = {"snapshot": now, "cut": self._resumption.unfinished.cut}
+        update = {"snapshot": now, "cut": self.resumption.unfinished.cut}
         update["changed"] = await self.tracker.changed(seen, now)
         self._journal.append(begun.model_copy(update=update))
         self._journal.save()
@@ -101,7 +101,7 @@ class Run:
 
     async def drive(self) -> GoalOutcome:
         """Drive the run to its end. Raise CancelledError if neither `interrupt` nor `cancel` was called; the log is complete."""
-        conversation = self._parts.conversation
+        conversation = self.parts.conversation
         with exclusive(conversation):
             try:
                 finish = await self.guarded(self._loop)
@@ -137,7 +137,7 @@ class Run:
     def end(self, finish: events.RunEnded) -> GoalOutcome:
         """Write the last event once; return the outcome."""
         if self.state.status is GoalStatus.RUNNING:
-            self._journal.count(self._parts.replaced())
+            self._journal.count(self.parts.replaced())
             self._journal.append(finish)
             self._journal.save()
         return self.outcome()
@@ -204,7 +204,7 @@ class Run:
                     await self._approvals.completion(step.action, step.rule)
                 case _:
                     assert_never(step)
-            self._journal.count(self._parts.replaced())
+            self._journal.count(self.parts.replaced())
             self._journal.save()
 
     async def _preflight(self) -> None:
@@ -221,13 +221,11 @@ class Run:
 
     async def _round(self, brief: decision.Brief) -> None:
         """Let the agent work; continue a turn of an earlier process if its prompt was sent."""
-        conversation, working = self._parts.conversation, self.state.phase is Phase.WORKING
-        if self._fresh_rounds and self._checkpoint is None:
-            self._checkpoint = conversation.checkpoint()
-        elif self._fresh_rounds and not working and brief.kind != "refine":
+        conversation, working = self.parts.conversation, self.state.phase is Phase.WORKING
+        if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
             conversation.restore(self._checkpoint)
         if working and self.state.prompted and isinstance(conversation, Resumable):
-            reply = await self._turns.resume(self._render(brief), self._resumption.unfinished)
+            reply = await self._turns.resume(self._render(brief), self.resumption.unfinished)
         else:
             reply = await self._turns.send(self.begin_round(brief))
         await self.finish_round(brief.round, reply)
@@ -262,9 +260,9 @@ class Run:
                 **await self.tracker.end_round(number),
             )
         )
-        self._journal.count(self._parts.replaced())
+        self._journal.count(self.parts.replaced())
 
     def _crashed(self) -> events.RunEnded:
         """Return how the run ends after a defect of the runner or an adapter, which is the current exception."""
-        message = kept_traceback(self._parts.scratch, self._parts.redact)
+        message = kept_traceback(self.parts.scratch, self.parts.redact)
         return events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=message)
