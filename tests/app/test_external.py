@@ -192,16 +192,13 @@ def test_a_program_in_the_workspace_is_found_there(place: Path) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("words", [("{hidden}/agent",), ("sh", "-e", "{hidden}/agent"), ("python3 {hidden}/agent",)])
-def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(
-    place: Path, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(place: Path, tmp_path: Path) -> None:
     user, own = tmp_path / "user", tmp_path / "own"
     user.mkdir()
     (user / "agent").write_text("true\n")
     (user / "agent").chmod(0o755)
     environ = {"PATH": os.environ["PATH"], "HOME": str(user)}
-    wanted = goal(place, AgentConfig(use="command", command=tuple(word.format(hidden=user) for word in words)))
+    wanted = goal(place, AgentConfig(use="command", command=(f"{user}/agent",)))
     wanted = wanted.model_copy(update={"workspace": wanted.workspace.model_copy(update={"sandbox": "auto"})})
     one = resolve_agent(wanted, environ)
     assert one is not None

@@ -20,13 +20,10 @@ def goal(folder: Path, **config: object) -> Goal:
     )
 
 
-@pytest.fixture(params=[True, False], ids=["git", "plain"])
-def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "ws"
-    if request.param:
-        make_repository(folder, FILES)
-    else:
-        write(folder, FILES)
+    make_repository(folder, FILES)
     write(folder, {"data/a.db": "", ".env": "", "new/file.py": ""})
     return folder
 

@@ -15,11 +15,10 @@ from goalrunner.app.memory import recall
 from goalrunner.app.notify import Notifier
 from goalrunner.app.preflight import check_lines, critic_warnings, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, kept_files, secret_notes
-from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve
+from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve, within_parent
 from goalrunner.app.reviewing import critic_rule, make_checker, make_critic, make_judge
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
-from goalrunner.app.sub_goals import within_parent
 from goalrunner.core.agent_ports import Conversation, Message, Resumable
 from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
 from goalrunner.core.goal import Goal

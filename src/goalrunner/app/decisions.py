@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refuse_final
-from goalrunner.app.resolve import goal_redactor
+from goalrunner.app.run_options import goal_redactor
 from goalrunner.app.run_snapshots import round_patch, snapshots_of
 from goalrunner.app.sandbox import person
 from goalrunner.core import events

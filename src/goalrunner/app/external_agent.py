@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +11,10 @@ from typing import Literal
 from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.command import CommandConversation
-from goalrunner.agents.external_agents import ExternalAgent, program_of, protocol_of, resolve_executables
+from goalrunner.agents.external_agents import ExternalAgent, protocol_of, resolve_executables
 from goalrunner.agents.external_chat import not_installed
 from goalrunner.agents.toolbox import Toolbox
+from goalrunner.app.agents import find_program, sign_in_check
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol
 from goalrunner.core.errors import UsageError
@@ -31,7 +29,6 @@ from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import SandboxedLauncher, hidden_path
 
 OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
-_INTERPRETER = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|sh|bash|dash|zsh)[0-9.]*")
 _UNITS: dict[BudgetName, str] = {"tokens": "tokens", "cost_usd": "dollars"}
 
 
@@ -150,18 +147,13 @@ def check_installed(
     agent: ResolvedAgent, workspace: Path, environ: Mapping[str, str], policy: SandboxPolicy | None = None
 ) -> None:
     """Raise AgentNotInstalled if the agent's program is missing, or not visible in the sandbox; start nothing."""
-    program = program_of(agent.command)
-    if not program or "{" in program:
+    program, path = find_program(agent.command, agent.environment(environ), workspace)
+    if "{" in program:
         return
-    path = agent.environment(environ).get("PATH", os.defpath)
-    found = shutil.which(workspace / program if "/" in program else program, path=path)
     external = ExternalAgent(agent.name, agent.preset, workspace, {})
-    if found is None:
+    if not path:
         raise not_installed(external, f"{program}: not found")
-    words = agent.command[0].split() if len(agent.command) == 1 else agent.command
-    script = next((word for word in words[1:] if not word.startswith("-")), "")
-    is_run = script.startswith("/") and _INTERPRETER.fullmatch(Path(found).name)
-    if policy is not None and (hidden := hidden_path((found, script) if is_run else (found,), policy, workspace)):
+    if policy is not None and (hidden := hidden_path((path,), policy, workspace)):
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
 
@@ -170,11 +162,10 @@ def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[st
     preset, notes = agent.preset, []
     if agent.protocol == "command" and not preset.resume and agent.goal.preserve_context:
         notes.append(f"{agent.name} is stateless: the history is sent again in each round")
-    env, home = agent.environment(environ), Path(environ.get("HOME") or "/")
-    signed_in = any(env.get(key) for key in agent.keys) or any((home / path).exists() for path in preset.login)
-    if (preset.keys or preset.login) and not signed_in:
-        keys = " or ".join(preset.keys)
-        notes.append(f"no key ({keys}) and no login of {agent.name} was found; if it needs one: {preset.sign_in}")
+    own = preset.model_copy(update={"keys": agent.keys})
+    signed_in = sign_in_check(own, agent.environment(environ), configured=True)
+    if (preset.keys or preset.login) and signed_in.state != "good":
+        notes.append(f"{agent.name} may need a key or a login: {signed_in.message}; {preset.sign_in}")
     unknown = "the budget counts only what is known"
     notes += [f"{agent.name} does not report its {_UNITS[budget]}: {unknown}" for budget in agent.unenforced]
     return tuple(notes)

@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
-from goalrunner.app.resolve import goal_redactor
-from goalrunner.app.run_options import goal_model
+from goalrunner.app.run_options import goal_model, goal_redactor
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import UsageError, kind_of

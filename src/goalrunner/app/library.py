@@ -30,8 +30,7 @@ from goalrunner.app.keywords import (
     shows_options,
 )
 from goalrunner.app.previous_run import LoadedRun, Reference, finalize, frozen_goal, load_run, run_folder
-from goalrunner.app.resolve import goal_redactor, withheld
-from goalrunner.app.run_options import Checks, RunOptions, goal_model, split_checks
+from goalrunner.app.run_options import Checks, RunOptions, goal_model, goal_redactor, split_checks, withheld
 from goalrunner.app.session import Limits, finish, resume_run
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.errors import UsageError, kind_of

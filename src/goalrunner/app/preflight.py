@@ -154,21 +154,16 @@ def describe_checks(
 
 
 def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence for each pattern of `protect` and `editable` that matches no file."""
-    config = goal.workspace
-    keys = (("protect", config.protect), ("editable", config.editable))
-    if not any(lines for _, lines in keys):
-        return ()
-    paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
-    found = []
-    for key, line in ((key, line) for key, lines in keys for line in dict.fromkeys(lines)):
-        pattern = line.removeprefix("!")
-        # The folders and the name that the pattern begins with, up to the first one with a wildcard.
-        fixed = re.split(r"[^/]*[*?\[\\]", pattern.strip("/"), maxsplit=1)[0].strip("/")
-        is_known = any(f"{path}/".startswith(f"{fixed}/") for path in paths)
-        is_ignored = bool(fixed) and os.path.lexists(workspace / fixed) and not is_known
-        if not (is_ignored or any(map(Patterns((pattern.casefold(),)).match, map(str.casefold, paths)))):
-            found.append(f'{key}: "{line}" matches no file')
+    """Return a sentence for each pattern of `protect` and `editable` that matches no file of the repository."""
+    config, found = goal.workspace, []
+    for key, lines in (("protect", config.protect), ("editable", config.editable)):
+        for line in dict.fromkeys(lines):
+            pattern = line.removeprefix("!")
+            command = ("ls-files", "-z", "--cached", "--others", "--ignored", f"--exclude={pattern}")
+            any_case = {"core.ignoreCase": "true"}
+            code, files, _ = ask_git(workspace, *command, environ=environ, timeout=60.0, settings=any_case)
+            if code == 0 and not files:
+                found.append(f'{key}: "{line}" matches no file')
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.resolve import goal_redactor
+from goalrunner.app.run_options import goal_redactor
 from goalrunner.checking.ignored_content import PACK
 from goalrunner.core.agent_ports import Message, Observer
 from goalrunner.core.errors import GoalError, RecordError, UsageError, record_errors
@@ -107,6 +107,16 @@ def load_run(folder: RunFolder) -> LoadedRun:
     if state is None or started is None:
         raise RecordError(f"{folder.events} ends before the run began", NEW_RUN)
     return LoadedRun(state, started, evidence, end)
+
+
+def sub_goals(
+    run_id: str, summaries: Sequence[Mapping[str, Any]], depth: int = 1
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the summaries of the runs below a run in their order, each before its own sub-goals, with its depth from 1."""
+    for summary in summaries:
+        if summary.get("parent") == run_id != summary["run_id"]:
+            yield depth, summary
+            yield from sub_goals(summary["run_id"], [one for one in summaries if one is not summary], depth + 1)
 
 
 def load_state(folder: RunFolder) -> RunState:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
 from goalrunner.app.preflight import (
@@ -17,17 +16,19 @@ from goalrunner.app.preflight import (
     needs_environment,
     refuse_hopeless_critic,
 )
-from goalrunner.app.run_options import RunOptions, goal_models
+from goalrunner.app.previous_run import load_state
+from goalrunner.app.run_options import RunOptions, goal_models, goal_redactor, withheld
 from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, secret_goal_file, workspace_of
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
+from goalrunner.core.run_state import RunState
 from goalrunner.core.state_updates import REPORTED_LABEL
 from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM, Tape
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.run_folder import find_run
 from goalrunner.snapshots.objects import refuse_claimed, store_name
-from goalrunner.system.launcher import credentials_of
 from goalrunner.validators.check_files import named_paths
 
 SELF_JUDGED = "self-judged"
@@ -38,34 +39,6 @@ LABEL_NOTES = {
     REPORTED_LABEL: "no validator: the only evidence is what the agent reports about its own work",
     HIDDEN_READABLE: "hidden checks readable: the agent can read what the hidden validators check",
 }
-
-
-def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
-    """Return the names of environment variables that hold the keys of models and agent; no child process gets them."""
-    tables = (goal.agent, goal.judge, goal.critic)
-    keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
-    named = (*(name for name in keys if name), *(agent.keys if agent else ()))
-    return (*named, *(name for table in tables for name in credentials_of(table.model)))
-
-
-def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None) -> Redactor:
-    """Return what replaces secrets in everything that a run of the goal writes. Raise UsageError for a wrong [redact].
-
-    `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
-    agent; the values in the goal are searched as well.
-    """
-    if names is None:
-        names = withheld(goal, resolve_agent(goal, environ))
-    given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
-    for spec in goal.validators:
-        given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
-    for agent, preset in goal.agents.items():
-        given |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
-    for table, config in (("agent", goal.agent), ("judge", goal.judge), ("critic", goal.critic)):
-        given |= {f"{table}.params.{name}": value for name, value in config.params.items()}
-        given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
-    values = {name: value for name, value in given.items() if isinstance(value, str)}
-    return Redactor({**environ, **values}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
 
 
 @dataclass(frozen=True)
@@ -228,3 +201,49 @@ def _refuse_nested_home(workspace: Path, home: Path) -> None:
     raise UsageError(
         what, "export GOAL_HOME=... with a folder outside of it, or name another workspace: --workspace DIR"
     )
+
+
+def within_parent(goal: Goal, home: Path) -> Goal:
+    """Return a goal with the constraints and approvals of its parent run, and with its protection in the same workspace.
+
+    Raise UsageError if there is no such run, or if `editable` names what the parent does not let its agent change.
+    (Source: sub-goals of the Goals-and-State document.)
+    """
+    if not goal.parent:
+        return goal
+    folder = find_run(home, goal.parent)
+    state = load_state(folder)
+    mine, theirs = goal.approvals, state.plan.approvals
+    approvals = {
+        "require": _joined(theirs.require, mine.require),
+        "commands": _joined(theirs.commands, mine.commands),
+        "on_deny": "stop" if "stop" in (mine.on_deny, theirs.on_deny) else "continue",
+    }
+    update = {
+        "parent": folder.run_id,
+        "constraints": _joined(state.goal.constraints, goal.constraints),
+        "approvals": mine.model_copy(update=approvals),
+        "workspace": goal.workspace.model_copy(update=_protection(goal, state)),
+    }
+    return goal.model_copy(update=update)
+
+
+def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
+    own, plan = goal.workspace, parent.plan
+    if str(workspace_of(goal)) != parent.workspace or not (plan.protects or plan.editable):
+        return {}
+    if plan.protects and not own.editable:
+        return {"protect": _joined(plan.protects, own.protect)}
+    if plan.editable and not own.protect and set(own.editable) <= set(plan.editable):
+        return {"editable": own.editable or plan.editable}
+    key, patterns = ("protect", plan.protects) if plan.protects else ("editable", plan.editable)
+    other = "editable" if own.editable else "protect"
+    raise UsageError(
+        f"[workspace] {other} cannot be combined with {key} = {list(patterns)} of the parent run {parent.goal.run_id}",
+        f"remove {other}: the sub-goal has the parent's {key}"
+        + (", or name some of its patterns" if plan.editable else ""),
+    )
+
+
+def _joined(*parts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item for part in parts for item in part))

@@ -1,4 +1,4 @@
-"""The options of a run beside its goal, the models of a goal by account, and checks that a caller gives in several forms."""
+"""The options of a run beside its goal, its models, what replaces its secrets, and the forms in which checks are given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
 from goalrunner.core.agent_ports import Approver, Conversation, Observer
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import GoalError, UsageError
@@ -17,7 +19,9 @@ from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, JudgeConfig, V
 from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM, Tape
+from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, goal_home
+from goalrunner.system.launcher import credentials_of
 from goalrunner.validators.child import arity
 from goalrunner.validators.kinds import CallableValidator
 
@@ -104,6 +108,34 @@ def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: LL
         account=account,
         tape=tape,
     )
+
+
+def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
+    """Return the names of environment variables that hold the keys of models and agent; no child process gets them."""
+    tables = (goal.agent, goal.judge, goal.critic)
+    keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
+    named = (*(name for name in keys if name), *(agent.keys if agent else ()))
+    return (*named, *(name for table in tables for name in credentials_of(table.model)))
+
+
+def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None) -> Redactor:
+    """Return what replaces secrets in everything that a run of the goal writes. Raise UsageError for a wrong [redact].
+
+    `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
+    agent; the values in the goal are searched as well.
+    """
+    if names is None:
+        names = withheld(goal, resolve_agent(goal, environ))
+    given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
+    for spec in goal.validators:
+        given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
+    for agent, preset in goal.agents.items():
+        given |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
+    for table, config in (("agent", goal.agent), ("judge", goal.judge), ("critic", goal.critic)):
+        given |= {f"{table}.params.{name}": value for name, value in config.params.items()}
+        given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
+    values = {name: value for name, value in given.items() if isinstance(value, str)}
+    return Redactor({**environ, **values}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
 
 
 Check = str | ValidatorSpec | Validator | Callable[..., Any]

@@ -65,7 +65,7 @@ def show(
         found = (folder.run_id, last.verdict if last else None, rows)
         output.say(evidence_value(*found) if json else output.laid_out(evidence_facts(*found)))
     elif json:
-        from goalrunner.app.sub_goals import sub_goals
+        from goalrunner.app.previous_run import sub_goals
 
         below = [summary for _, summary in sub_goals(folder.run_id, list_runs(folder.path.parents[1]))]
         contents = {"summary": _value(folder.summary), "outcome": _value(folder.outcome)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from goalrunner.app.sub_goals import sub_goals
+from goalrunner.app.previous_run import sub_goals
 from goalrunner.app.verification import Verification
 from goalrunner.core.decision import AskApproval, Audit, Confirm, Criticize, RunRound, TakeBaseline, Validate, decide
 from goalrunner.core.events import Record, RoundFinished, RunEnded
