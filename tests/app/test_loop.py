@@ -205,7 +205,7 @@ def test_a_judge_that_was_asked_for_never_disappears(tmp_path: Path, workspace: 
     goal = Goal(objective="x", judge=JudgeConfig(minimum_score=0.9))
     outcome = run_goal(chat_conversation(model, workspace=workspace), goal, validators=[passes], max_iterations=1)
     assert (outcome.status, outcome.usage["judge"].calls) == ("capped", 1)
-    with pytest.raises(UsageError, match="no name"):
+    with pytest.raises(UsageError, match="is not a judge"):
         run_goal(chat_conversation(model, workspace=workspace), "x", "", validators=[passes])
 
 
