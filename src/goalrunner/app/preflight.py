@@ -23,7 +23,6 @@ from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import programs
-from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
