@@ -28,30 +28,27 @@ def test_text_and_arguments_are_whole_however_they_were_cut(texts: list[str], ca
         for part in parts:
             draft.add_call(index, arguments=part)
     assert draft.text == "".join(texts) == "".join(heard)
-    assert draft.tool_calls() == tuple(
+    assert draft.reply(Usage()).tool_calls == tuple(
         ToolCall(f"id{index}", "shell", "".join(parts)) for index, parts in enumerate(calls)
     )
 
 
-def test_calls_with_the_same_index_are_distinguished_by_their_ids() -> None:
-    draft = _draft(
-        (0, "a", "shell", "{}"),
-        (0, "b", "read_file", '{"path"'),
-        (0, "", "", ': "x"}'),
-    )
-    assert draft.tool_calls() == (ToolCall("a", "shell", "{}"), ToolCall("b", "read_file", '{"path": "x"}'))
-
-
 def test_a_name_that_comes_with_every_piece_is_not_repeated() -> None:
     draft = _draft((0, "a", "shell", "{"), (0, "a", "shell", "}"))
-    assert draft.tool_calls() == (ToolCall("a", "shell", "{}"),)
+    assert draft.reply(Usage()).tool_calls == (ToolCall("a", "shell", "{}"),)
 
 
 def test_a_call_without_an_id_gets_a_new_one() -> None:
     draft = _draft((0, "", "shell", "{}"))
-    (first,), (second,) = draft.tool_calls(), draft.tool_calls()
+    (first,), (second,) = draft.reply(Usage()).tool_calls, draft.reply(Usage()).tool_calls
     assert first.id.startswith("call_")
     assert first.id != second.id
+
+
+def test_a_reply_has_no_lone_surrogates() -> None:
+    draft = Draft(text="a\ud800", calls={0: ToolCall("a", "shell", "\udc00")})
+    reply = draft.reply(Usage())
+    assert (reply.text, reply.tool_calls[0].arguments) == ("a?", "?")
 
 
 def test_a_draft_has_started_once_anything_came() -> None:

@@ -195,7 +195,6 @@ def test_the_wait_is_read_from_header_or_words() -> None:
     [
         (APIConnectionError("peer closed connection"), True, FailureKind.CUT),
         (APIConnectionError("Connection error."), False, FailureKind.CONNECTION),
-        (APIConnectionError("'X' object has no attribute 'y'"), False, FailureKind.SERVER),
         (ConnectionResetError(104, "reset"), False, FailureKind.CONNECTION),
         (TimeoutError("late"), False, FailureKind.TIMEOUT),
         (KeyError("choices"), False, FailureKind.REJECTED),

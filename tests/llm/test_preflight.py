@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_an_address_makes_no_provider() -> None:
     ],
 )
 def test_a_key_that_is_not_there(model: str, variable: str) -> None:
-    with pytest.raises(AuthenticationFailed, match=f"the key for {model} is missing: {variable} is not set"):
+    with pytest.raises(AuthenticationFailed, match=f"{model} is missing: {variable} is not set"):
         _foresee(model)
 
 
@@ -121,5 +122,5 @@ def test_a_key_is_missing_only_if_no_variable_of_its_provider_is_set(
 
 
 def test_what_a_calling_program_has_set_in_litellm_may_be_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "litellm", sys)
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(openai_key="k"))
     refuse_missing_key("openai/gpt-5", {}, "agent", {})

@@ -23,7 +23,7 @@ class Helpless:
 
 
 def test_length_is_the_guess_where_nothing_can_count() -> None:
-    draft = Draft(text="y" * 40, calls=[ToolCall("", "shell", "{}")])
+    draft = Draft(text="y" * 40, calls={0: ToolCall("", "shell", "{}")})
     usage = measure(Helpless(), "openai/x", None, REQUEST, draft)
     assert usage == Usage(input_tokens=34, output_tokens=12, cost_usd=None)
 

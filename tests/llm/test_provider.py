@@ -22,7 +22,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec
 from goalrunner.llm.client import Backoff
 from goalrunner.llm.scripted import read_script
-from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
+from tests.support.model_server import Answer, ModelServer, call, calls, cut, fail, hang, say
 
 ASK = [{"role": "user", "content": "hi"}]
 KEY = "sk-test-0123456789"
@@ -95,18 +95,6 @@ async def test_an_answer_does_not_stream_without_a_listener() -> None:
     assert reply.usage == Usage(input_tokens=120, output_tokens=7, cost_usd=None, calls=1)
     assert (cut_short.text, cut_short.finish_reason) == ("", "length")
     assert server.bodies == [{"model": "x", "messages": ASK, "max_tokens": 50, "temperature": 0.0}] * 2
-
-
-async def test_a_model_that_only_streams_is_let_to() -> None:
-    def answer(seen: Seen) -> Answer:
-        return say("x") if seen.body.get("stream") else fail(400, "This model only supports stream mode.")
-
-    with ModelServer(answer) as server:
-        llm = _model(server)
-        said = [await llm.complete(ASK), await llm.complete(ASK)]
-    assert [reply.text for reply in said] == ["x", "x"]
-    assert [body.get("stream", False) for body in server.bodies] == [False, True, True]
-    assert llm.usage == Usage(input_tokens=20, output_tokens=10, cost_usd=None, calls=2)
 
 
 @BOTH_WAYS
@@ -315,19 +303,14 @@ async def test_a_refused_schema_falls_back_and_is_remembered() -> None:
     assert first.usage.retries == 0
 
 
-@pytest.mark.parametrize(
-    ("on_text", "plainest", "asked"), [(None, {}, 5), (_unheard, {"stream": True}, 6)], ids=["whole", "streamed"]
-)
-async def test_a_server_that_takes_nothing_special_is_asked_plainly(
-    on_text: Listener, plainest: dict[str, Any], asked: int
-) -> None:
-    refuses = {"json_schema": 400, "json_object": 422, "temperature": 400, "stream_options": 400}
+async def test_a_server_that_takes_nothing_special_is_asked_plainly() -> None:
+    refuses = {"json_schema": 400, "json_object": 422, "temperature": 400}
     with ModelServer([say("{}"), say("{}")], refuses=refuses) as server:
         llm = _model(server)
-        await llm.complete(ASK, schema=SCHEMA, temperature=0.0, on_text=on_text)
-        await llm.complete(ASK, schema=SCHEMA, temperature=0.0, on_text=on_text)
-    assert server.bodies[-1] == {"model": "x", "messages": ASK, **plainest}
-    assert len(server.bodies) == asked
+        await llm.complete(ASK, schema=SCHEMA, temperature=0.0)
+        await llm.complete(ASK, schema=SCHEMA, temperature=0.0)
+    assert server.bodies[-1] == {"model": "x", "messages": ASK}
+    assert len(server.bodies) == 5
 
 
 async def test_temperature_is_left_out_for_a_model_known_to_refuse_it() -> None:

@@ -189,7 +189,7 @@ class LLM:
                 raise ProviderFailure(words, kind=FailureKind.TIMEOUT) from error
             raise
         call.spent = call.spent + self.used(request, draft) + Usage(calls=1)
-        return Reply(draft.text, draft.tool_calls(), call.spent, draft.finish_reason)
+        return draft.reply(call.spent)
 
     async def prepare(self) -> None:
         """Load what the first request needs; this does not count towards its timeout."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 from goalrunner.core.errors import AuthenticationFailed
 from goalrunner.core.events import Account
@@ -51,23 +51,21 @@ def find_endpoint(
     if named is not None:
         return Endpoint(base, named[1], named[0], secrets=(named[1],))
     provider = provider_of(library, model)
+    own = f"{provider.upper()}_API_KEY" if provider else ""
+    if found := environ.get(own, "").strip():
+        return Endpoint(base, None, own, secrets=(found,))
+    if provider in _WITHOUT_API_KEY:
+        return Endpoint(base)
+    if fallback:
+        return Endpoint(base, fallback, FALLBACK_KEY, secrets=(fallback,))
     try:
         names = library.validate_environment(model)["missing_keys"]
     except Exception:  # LiteLLM raises various errors
         names = ()
     # Addresses and versions, which LiteLLM lists too, are left out.
     missing = [name for name in names if name.endswith(("API_KEY", "_TOKEN"))]
-    own = f"{provider.upper()}_API_KEY" if provider else ""
-    found = environ.get(own, "").strip()
-    if missing and own not in missing and not found:
-        own = missing[-1]
-    if found and own not in missing:
-        return Endpoint(base, None, own, secrets=(found,))
-    if provider in _WITHOUT_API_KEY:
-        return Endpoint(base)
-    if fallback:
-        return Endpoint(base, fallback, FALLBACK_KEY, secrets=(fallback,))
-    return Endpoint(base, PLACEHOLDER if base and missing else None, own, key_known=not missing)
+    variable = own if own in missing or not missing else missing[-1]
+    return Endpoint(base, PLACEHOLDER if base and missing else None, variable, key_known=not missing)
 
 
 _OWN_VARIABLES = {
@@ -90,43 +88,36 @@ _STEERING = frozenset(
 def refuse_missing_key(model: str, params: Mapping[str, Any], account: Account, environ: Mapping[str, str]) -> None:
     """Raise AuthenticationFailed if a model of a provider with a known variable has no key. Does not import LiteLLM.
 
-    `params` and settings of a LiteLLM that the calling program has imported may hold a key, so nothing is refused then.
+    `params`, and settings of a LiteLLM that the calling program has imported, may hold a key or an address.
     """
     provider, slash, _ = model.partition("/")
     prefixes = _OWN_VARIABLES.get(provider, ()) if slash else ()
-    if not prefixes or params.keys() & _STEERING or "litellm" in sys.modules:
+    library = sys.modules.get("litellm")
+    settings = vars(library) if library else {}
+    is_set = any(settings.get(name) for name in ("api_key", f"{provider}_key", "api_base"))
+    if not prefixes or params.keys() & _STEERING or is_set:
         return
-    if not _has_one((*prefixes, FALLBACK_KEY, FALLBACK_BASE), environ):
+    prefixes = (*prefixes, FALLBACK_KEY, FALLBACK_BASE)
+    if not any(value.strip() and name.startswith(prefixes) for name, value in environ.items()):
         variable = f"{provider.upper()}_API_KEY"
         hint = f"export {variable}=...   (or name another variable with api_key_env in [{account}])"
         raise AuthenticationFailed(f"the key for {model} is missing: {variable} is not set", hint)
 
 
-def _has_one(prefixes: tuple[str, ...], environ: Mapping[str, str]) -> bool:
-    return any(value.strip() and name.startswith(prefixes) for name, value in environ.items())
-
-
-def refuse_unusable(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str, str]) -> None:
-    """Raise ProviderFailure, with the message of the call, if the first call is certain to fail."""
+def refuse_unknown_provider(library: Any, model: str) -> None:
+    """Raise ProviderFailure if LiteLLM knows no provider of that name."""
     try:
-        provider = str(library.get_llm_provider(model, api_base=endpoint.api_base)[1])
+        library.get_llm_provider(model)
     except Exception as error:  # LiteLLM raises various errors
         if "LLM Provider NOT provided" not in str(error):
             return
         name, slash, rest = model.partition("/")
-        known = [str(getattr(item, "value", item)) for item in getattr(library, "provider_list", ())]
-        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+        known = [str(getattr(item, "value", item)) for item in library.provider_list]
+        near = difflib.get_close_matches(name.lower(), known, n=1)
         said = f'unknown provider "{name}"' + (f"; did you mean {near[0]}/{rest}?" if near else "")
         if not slash:
             said = f"it names no provider; write provider/model, for example openai/{model}"
         raise ProviderFailure(said, kind=FailureKind.MODEL) from error
-    prefixes = _OWN_VARIABLES.get(provider, ())
-    if not prefixes or endpoint.key_known or endpoint.api_base or _has_one(prefixes, environ):
-        return
-    # A key, an address or a source of keys that is set in LiteLLM itself.
-    settings = ("api_key", f"{provider}_key", "api_base", "secret_manager_client", "client_session", "aclient_session")
-    if not any(getattr(library, name, None) for name in settings):
-        raise ProviderFailure("", kind=FailureKind.AUTHENTICATION)
 
 
 def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
@@ -134,38 +125,23 @@ def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
     # To look the last two up, LiteLLM asks a server for a login.
     if params.keys() & _STEERING or model.startswith(("chatgpt/", "github_copilot/")):
         return True
-    aliases = getattr(library, "model_alias_map", None) or {}
-    return model in aliases or bool(getattr(library, "custom_provider_map", None))
+    return model in (library.model_alias_map or {}) or bool(library.custom_provider_map)
 
 
 DEADLINE = 5.0  # seconds for one list
 
-_ADDRESSES = {
-    "anthropic": "https://api.anthropic.com",
+_LISTS = {
+    "anthropic": "https://api.anthropic.com/v1",
     "deepseek": "https://api.deepseek.com",
-    "gemini": "https://generativelanguage.googleapis.com",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
     "groq": "https://api.groq.com/openai/v1",
     "mistral": "https://api.mistral.ai/v1",
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
     "xai": "https://api.x.ai/v1",
 }
-"""Providers that list every model that they accept."""
-_VERSIONS = {"anthropic": ("v1", "?limit=1000"), "gemini": ("v1beta", "?pageSize=1000")}
-"""Providers with a path of their own; the others have `{base}/models`, as OpenAI has."""
-_LOCAL = frozenset({"azure", "azure_ai", "huggingface", "ollama", "ollama_chat"})
-"""Providers at which names are the user's own: LiteLLM's map holds examples of them."""
+"""Providers that list every model that they accept, and the addresses below which `models` is the list."""
 _WITHOUT_LIST = (404, 405, 501)
-
-
-class _Question(NamedTuple):
-    """Where the list is, with the name of the model there."""
-
-    name: str
-    url: str
-    headers: dict[str, str]
-    place: str  # the provider or the address of the server, for people
-    is_custom: bool
 
 
 async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str, str]) -> str:
@@ -175,89 +151,52 @@ async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mappin
     """
     provider, name = provider_of(library, model), model.partition("/")[2] or model
     known = known_models(library, provider)
-    if name in known:
+    variables = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
+    custom = next(filter(None, (endpoint.api_base, *map(environ.get, variables))), "").rstrip("/")
+    if name in known or provider not in _LISTS:
         return ""
-    near = [] if provider in _LOCAL or name == model else difflib.get_close_matches(name, known, n=1, cutoff=0.85)
-    question = _question(library, model, endpoint, environ)
-    names: list[str] = []
-    unreadable = ""
+    base = custom or _LISTS[provider]
+    place = urlsplit(base).netloc.rpartition("@")[2]
+    unreadable, names = "", []
     try:
-        names = await _ask(question) if question else []
+        key = endpoint.api_key or environ.get(endpoint.variable, "").strip()
+        names = await _listed(base, provider, key)
     except Exception as error:  # the model may exist nevertheless
-        place = question.place if question else ""
-        unreadable = f", and the models of {place} could not be listed ({_reason(error)})"
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        reason = f"HTTP {status}" if status else type(error).__name__
+        unreadable = f", and the models of {place} could not be listed ({reason})"
+    near = difflib.get_close_matches(name, names, n=1) or difflib.get_close_matches(name, known, n=1, cutoff=0.85)
     guess = f"; did you mean {model.removesuffix(name)}{near[0]}?" if near else ""
-    if question is None or not names:
+    if not names:
         return f"the model {model} is not known to LiteLLM{unreadable}{guess}" if unreadable or near else ""
-    if is_listed(question.name, names):
+    # "claude-sonnet-4-5" stands for "claude-sonnet-4-5-20250929", "qwen3:online" for "qwen3".
+    stem = name.lower().partition(":")[0].removesuffix("-latest")
+    if any(listed.lower().startswith(stem) for listed in names):
         return ""
-    if question.is_custom and len(names) == 1:
+    if custom and len(names) == 1:
         # Servers of one model, such as llama.cpp, mostly take any name for it.
-        return f"the server at {question.place} lists only the model {names[0]}, not {question.name}"
-    if similar := difflib.get_close_matches(question.name, names, n=1, cutoff=0.6):
-        guess = f"; did you mean {model.removesuffix(question.name)}{similar[0]}?"
-    message = f"it is not among the {len(names)} models that {question.place} lists{guess}"
+        return f"the server at {place} lists only the model {names[0]}, not {name}"
+    message = f"it is not among the {len(names)} models that {place} lists{guess}"
     raise ProviderFailure(message, kind=FailureKind.MODEL)
 
 
-def is_listed(name: str, names: Sequence[str]) -> bool:
-    """Return whether a list has the name, a version that the name stands for, or the model without its variant."""
-    wanted, listed = name.lower(), {item.lower() for item in names}
-    if listed & {wanted, f"{wanted}:latest", wanted.partition(":")[0]}:
-        return True
-    stem = wanted.removesuffix("-latest")
-    # "claude-sonnet-4-5" stands for "claude-sonnet-4-5-20250929".
-    versions = re.compile(re.escape(stem) + (r"(-.*)?" if stem != wanted else r"-\d{3,}[\d-]*"))
-    return any(map(versions.fullmatch, listed))
+async def _listed(base: str, provider: str, key: str) -> list[str]:
+    """Return the names in the list of a server; none if it has no list. Raise if it cannot be read in time."""
+    import httpx  # with LiteLLM, which depends on it
 
-
-def _question(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str, str]) -> _Question | None:
-    try:
-        name, provider, key, _ = library.get_llm_provider(model, api_base=endpoint.api_base)
-    except Exception:  # LiteLLM raises various errors; the call itself reports it
-        return None
-    variables = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
-    bases = (endpoint.api_base, getattr(library, "api_base", None), *map(environ.get, variables))
-    custom = next((base for base in bases if base), "").strip().rstrip("/")
-    alike = provider == "openai" or provider in getattr(library, "openai_compatible_providers", ())
-    base = custom or _ADDRESSES.get(provider, "")
-    if not base or not (alike or provider in _ADDRESSES):
-        return None
-    key = endpoint.api_key or environ.get(endpoint.variable, "").strip() or key or ""
     headers = {"Authorization": f"Bearer {key}"} if key and key != PLACEHOLDER else {}
     if provider == "anthropic":
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        base = f"{base.removesuffix('/v1')}/v1"
     elif provider == "gemini":
         headers = {"x-goog-api-key": key}
-    version, many = _VERSIONS.get(provider, ("", ""))
-    if version:
-        base = f"{re.sub(rf'/{version}(/messages)?$', '', base)}/{version}"
-    place = re.sub(r"^.*?://(.*@)?|[/?#].*$", "", base) if custom else provider
-    return _Question(name.removeprefix("responses/"), f"{base}/models{many}", headers, place, bool(custom))
-
-
-async def _ask(question: _Question) -> list[str]:
-    """Return the names in the list, none if the server has no list. Raise if it cannot be read in time."""
-    import httpx  # with LiteLLM, which depends on it
-
+        base = f"{base.removesuffix('/v1beta')}/v1beta"
+    most = {"anthropic": "?limit=1000", "gemini": "?pageSize=1000"}.get(provider, "")
     # A redirection is not followed: it would get the key as well.
     async with asyncio.timeout(DEADLINE), httpx.AsyncClient(timeout=DEADLINE) as client:
-        response = await client.get(question.url, headers=question.headers)
+        response = await client.get(f"{base}/models{most}", headers=headers)
     if response.status_code in _WITHOUT_LIST:
         return []
     answer = response.raise_for_status().json()
-    rows = answer.get("data") or answer.get("models") or () if isinstance(answer, dict) else answer
-    given = [row.get("id") or row.get("name") for row in rows]
-    if isinstance(answer, dict) and (answer.get("has_more") or answer.get("nextPageToken")):
-        raise ValueError("it has several pages")
-    return [name.removeprefix("models/") for name in given if name and isinstance(name, str)]
-
-
-def _reason(error: Exception) -> str:
-    """Return why a list is missing, without the address, which may hold a key."""
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status is not None:
-        return f"HTTP {status}"
-    if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        return f"no answer in {DEADLINE:g} s"
-    return "no connection" if "Connect" in type(error).__name__ else "its answer cannot be read"
+    names = [row.get("id") or row["name"] for row in answer.get("data") or answer.get("models") or ()]
+    return [name.removeprefix("models/") for name in names]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +15,7 @@ from goalrunner.core.errors import (
     ModelNotFound,
     ProviderUnavailable,
     RequestRejected,
+    one_line,
 )
 
 
@@ -61,28 +60,21 @@ def _words(*patterns: str) -> re.Pattern[str]:
 
 
 _CONTEXT = _words(
-    r"context.{0,10}(length|window|size|limit)|maximum context|prompt is too long|input is too long|too many tokens",
-    r"exceeds? the (available|model'?s?) (context|maximum)|reduce the length|input tokens? (exceed|count)",
-    r"exceeds the maximum number of tokens",
-)
-_QUOTA = _words(
-    r"insufficient[_ ](quota|balance|credits?|funds)|exceeded your current quota|credit balance|billing|payment required",
-    r"out of credits",
-)
-_SOON = _words(r"(re)?try (again )?(in|after)|retryDelay|per[ _-]?(second|minute)")
-"""Words of a rate limit that passes by itself; some providers call that a quota too."""
-_MODEL = _words(
-    r"LLM Provider NOT provided|model.{0,80}(not found|does not exist|doesn't exist|not exist|unknown)",
-    r"(no such|unknown|invalid) model|model_not_found|not a valid model",
+    r"context.{0,10}(length|window|size|limit)|(maximum|available) context|(prompt|input) is too long|too many tokens",
+    r"reduce the length|input tokens? (exceed|count)|maximum number of tokens",
 )
 _KEY = _words(
     r"(invalid|incorrect|missing|no|wrong|not valid).{0,30}(api[_ -]?key|credentials|token provided)",
     r"api[_ -]?key.{0,40}(must be set|is required|not valid|invalid|missing|not found)",
 )
-_NO_CONNECTION = _words(
-    r"connection (error|refused|reset)|cannot connect|connect(ion)? timeout|name or service not known|peer closed connection",
-    r"server disconnected|incomplete chunked read|all connection attempts failed",
+_QUOTA = _words(r"insufficient|exceeded your current quota|credit balance|billing|payment required|out of credits")
+_SOON = _words(r"(re)?try (again )?(in|after)|retryDelay|per[ _-]?(second|minute)")
+"""Words of a rate limit that passes by itself; some providers call that a quota too."""
+_MODEL = _words(
+    r"LLM Provider NOT provided|model.{0,80}(not found|(does not|doesn't|not) exist|unknown)|(no such|unknown|invalid) model",
+    r"model_not_found|not a valid model",
 )
+_NO_CONNECTION = _words(r"connect|disconnected|incomplete chunked|name or service not known")
 _BY_WORDS = {
     _CONTEXT: FailureKind.CONTEXT,
     _KEY: FailureKind.AUTHENTICATION,
@@ -198,8 +190,7 @@ def shorten(message: str, secrets: Sequence[str] = ()) -> str:
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "[redacted]")
-    text = _SECRET_SHAPE.sub("[redacted]", text)
-    return text if len(text) <= 300 else text[:299] + "…"
+    return one_line(_SECRET_SHAPE.sub("[redacted]", text), 300)
 
 
 def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
@@ -208,16 +199,15 @@ def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
     cause = getattr(error, "original_exception", None)
     if isinstance(cause, Exception) and cause is not error:
         return failure_from(cause, begun=True)
-    body = getattr(error, "body", None)
-    said = (body.get("message") if isinstance(body, dict) else None) or getattr(error, "message", None) or error
-    message = own_words(str(said)) or type(error).__name__
+    message = own_words(str(getattr(error, "message", None) or error)) or type(error).__name__
     status = getattr(error, "status_code", None)
-    kind = _kind(error, status, message, begun=begun)
     # Where no answer came, the status is LiteLLM's too.
-    answered = kind not in (FailureKind.CONNECTION, FailureKind.CUT, FailureKind.TIMEOUT)
-    is_real = answered and isinstance(status, int) and getattr(error, "litellm_response_headers", None)
+    answered = getattr(error, "litellm_response_headers", None) and isinstance(status, int)
     return ProviderFailure(
-        message, status=status if is_real else None, retry_after=retry_after(error, message), kind=kind
+        message,
+        status=status if answered else None,
+        retry_after=retry_after(error, message),
+        kind=_kind(error, status, message, begun=begun),
     )
 
 
@@ -230,28 +220,19 @@ def _kind(error: Exception, status: object, message: str, *, begun: bool) -> Fai
         return FailureKind.TIMEOUT
     if "ContextWindowExceededError" in names:
         return FailureKind.CONTEXT
-    is_lost = (is_own and _NO_CONNECTION.search(message)) or names & {"TransportError", "OSError"}
-    if is_lost or "APIConnectionError" in names:
-        # LiteLLM also raises APIConnectionError for answers that it cannot read.
-        other = FailureKind.CONNECTION if is_lost else FailureKind.SERVER
-        return FailureKind.CUT if begun else other
+    if names & {"APIConnectionError", "TransportError", "OSError"} or (is_own and _NO_CONNECTION.search(message)):
+        return FailureKind.CUT if begun else FailureKind.CONNECTION
     # Without a status it is a defect on the way: a repetition would only hide it.
     return classify(status, message) if isinstance(status, int) else FailureKind.REJECTED
 
 
-_BYTES = re.compile(r"""b(['"])\{.*\}\\?n?\s*\1""", re.DOTALL)
+_SENTENCE = re.compile(r'"(?:message|error|detail)" *: *"((?:[^"\\]|\\.)+)"')
 
 
 def own_words(text: str) -> str:
     """Return the provider's sentence from the JSON body that LiteLLM shows, often as the repr of bytes; else the text."""
-    shown = _BYTES.search(text)
-    with suppress(ValueError, SyntaxError, RecursionError):
-        body = json.loads(ast.literal_eval(shown[0]) if shown else text[text.index("{") : text.rindex("}") + 1])
-        for value in (body.get("error"), body.get("message"), body.get("detail")) if isinstance(body, dict) else ():
-            words = value.get("message") if isinstance(value, dict) else value
-            if isinstance(words, str) and words:
-                return words
-    return text
+    found = _SENTENCE.search(text)
+    return re.sub(r"\\+n", " ", found[1]).replace("\\", "") if found else text
 
 
 _WAIT = re.compile(r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.IGNORECASE)
@@ -259,10 +240,8 @@ _WAIT = re.compile(r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.
 
 def retry_after(error: Exception, message: str = "") -> float | None:
     """Return the seconds to wait by the Retry-After header or by the words; None if neither gives a number."""
-    response = getattr(error, "response", None)
-    for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
-        with suppress(ValueError):
-            if headers is not None and (value := headers.get("retry-after")) is not None:
-                return max(0.0, float(value))
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    with suppress(ValueError, KeyError):
+        return max(0.0, float(headers["retry-after"]))
     words = _WAIT.search(message)
     return float(words[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[words[2].lower()] if words else None

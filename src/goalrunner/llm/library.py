@@ -183,7 +183,7 @@ def measure(library: Any, model: str, prices: Prices | None, request: Request, d
     used, detail = draft.report, draft.detail
     if used is None or not used.tokens:
         sent = json.dumps([*request.messages, *(tool.offer() for tool in request.tools)], default=str)
-        received = draft.text + "".join(call.name + call.arguments for call in draft.calls)
+        received = draft.text + "".join(call.name + call.arguments for call in draft.calls.values())
         # About four characters are a token.
         used, detail = Usage(input_tokens=-(-len(sent) // 4), output_tokens=-(-len(received) // 4)), None
     cost = price(library, model, prices, used, detail)

@@ -15,10 +15,17 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
 from goalrunner.llm.client import LLM
-from goalrunner.llm.endpoints import find_endpoint, is_steered, named_key, refuse_missing_key, refuse_unusable, unlisted
+from goalrunner.llm.endpoints import (
+    find_endpoint,
+    is_steered,
+    named_key,
+    refuse_missing_key,
+    refuse_unknown_provider,
+    unlisted,
+)
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
 from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
-from goalrunner.llm.transport import Draft, Request, encodable, object_arguments
+from goalrunner.llm.transport import Draft, Request
 
 _closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
 
@@ -46,24 +53,19 @@ async def _closer(library: Any, loop_id: int) -> AsyncGenerator[None, None]:
                     await closing
 
 
-def sanitize_messages(messages: Sequence[Message], *, keep_empty: bool = True) -> list[dict[str, Any]]:
-    """Return the messages as new dicts: content never None, arguments always a JSON object, no lone surrogates.
+def sendable(messages: Sequence[Message], *, keep_empty: bool = True) -> list[dict[str, Any]]:
+    """Return the messages with content that providers take: never None, and some text if there is nothing else.
 
     Without `keep_empty`, empty content beside tool calls is left out: LiteLLM would fill it with words of its own for
     providers that take none. Servers with OpenAI's format need it.
     """
     sent = []
     for message in messages:
-        clean = dict(message)
-        content = clean.get("content") or ""
-        clean["content"] = encodable(content) if isinstance(content, str) else content
-        if clean.get("tool_calls"):
-            functions = [call.get("function") or {} for call in clean["tool_calls"]]
-            clean["tool_calls"] = [
-                {**call, "function": {**function, "arguments": object_arguments(function.get("arguments"))}}
-                for call, function in zip(clean["tool_calls"], functions, strict=True)
-            ]
-            if not keep_empty and not clean["content"]:
+        clean = {**message, "content": message.get("content") or ""}
+        if message.get("role") == "assistant" and not clean["content"]:
+            if not message.get("tool_calls"):
+                clean["content"] = "[no text]"
+            elif not keep_empty:
                 del clean["content"]
         sent.append(clean)
     return sent
@@ -93,9 +95,11 @@ class ProviderModel(LLM):
         if is_steered(library, self.model, self._params):
             return ""
         try:
-            endpoint = self._find(library)
-            await asyncio.to_thread(refuse_unusable, library, self.model, endpoint, os.environ)
-            return await unlisted(library, self.model, endpoint, os.environ)
+            refuse_unknown_provider(library, self.model)
+            if not (self._named or self._api_base or "/" in self.model):
+                whole = f"{lazy.provider_of(library, self.model)}/{self.model}"
+                refuse_missing_key(whole, self._params, self.account, os.environ)
+            return await unlisted(library, self.model, self._find(library), os.environ)
         except ProviderFailure as failure:
             raise self.explained(failure) from failure
 
@@ -167,14 +171,14 @@ class ProviderModel(LLM):
             "tools": [tool.offer() for tool in request.tools] or None,
             "response_format": request.response_format,
             "temperature": request.temperature,
-            "stream_options": {"include_usage": True} if request.stream_usage else None,
+            "stream_options": {"include_usage": True} if request.streaming else None,
         }
         return {
             **{name: value for name, value in wanted.items() if value is not None},
             # LiteLLM would keep prices for all later calls of a model of that name, another account's too.
             **{name: value for name, value in self._params.items() if name not in PRICE_PARAMS},
             "model": self.model,
-            "messages": sanitize_messages(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
+            "messages": sendable(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
             "stream": request.streaming,
             "timeout": request.timeout,
             # LiteLLM's hidden retries count nothing and mask errors.
