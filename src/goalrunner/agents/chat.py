@@ -15,11 +15,10 @@ from goalrunner.agents.model_chat import (
     answers_due,
     built_in_prompt,
     calls_due,
-    never_empty,
     shorten,
     shown,
+    size,
     tool_message,
-    total,
 )
 from goalrunner.agents.toolbox import Described, Toolbox, refused
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult, Unfinished
@@ -257,16 +256,15 @@ class ChatConversation:
         return bool(self.messages) and self.messages[0].get("role") == "system"
 
     def _chat(self) -> list[Message]:
-        chat = [never_empty(message) for message in self.messages]
         if self._has_own_system_message() or not self.system_prompt:
-            return chat
-        return [{"role": "system", "content": self.system_prompt}, *chat]
+            return list(self.messages)
+        return [{"role": "system", "content": self.system_prompt}, *self.messages]
 
     def _shorten(self) -> bool:
         """Truncate the chat to a part of its length or as near as possible; return whether that changed it."""
         first_user = next((at for at, message in enumerate(self.messages) if message.get("role") == "user"), None)
         protected = {at for at in (first_user, self._objective, self._prompt) if at is not None}
-        shorter = shorten(self.messages, int(total(self.messages) * _TRUNCATED), protected)
+        shorter = shorten(self.messages, int(size(*self.messages) * _TRUNCATED), protected)
         if shorter is None:
             return False
         self.messages[:] = [dict(message) for message in shorter]

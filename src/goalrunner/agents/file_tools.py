@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import secrets
 import stat
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from operator import eq
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from goalrunner.agents.tool import Effect, Place, Scratch, Tool, ToolError, ToolOutput
 
-_LARGEST_READ, _LARGEST_COMPARED, _LARGEST_EDITED = 50_000_000, 5_000_000, 10_000_000  # bytes
-_MOST_LINES, _MOST_NAMED, _PROBE, _CONTEXT, _MOST_COMPARED = 2_000, 10, 8_000, 3, 2_000
+_LARGEST = 10_000_000
+"""Bytes of a file that the tools read."""
+_MOST_COMPARED = 40_000
+"""Lines of the old and the new content together for which there is a diff: its cost may be quadratic."""
+_MOST_LINES, _PROBE = 2_000, 8_000
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -29,43 +30,36 @@ def inside(root: Path, text: str, *, exists: bool = False) -> Path:
     """
     if not text.strip() or "\0" in text:
         raise ToolError("the path is empty or contains a NUL character; give one relative to the workspace")
-    named = root / text
-    real = Path(os.path.realpath(named))
+    real = Path(os.path.realpath(root / text))
     if not real.is_relative_to(root):
-        lexical = Path(os.path.normpath(named))
-        way = "follows a symbolic link to" if lexical.is_relative_to(root) else "leads to"
-        said = f"{text} {way} {real}, outside the workspace {root}; the file tools work only inside it"
+        said = f"{text} leads to {real}, outside the workspace {root}; the file tools work only inside it"
         raise ToolError(said, "outside the workspace")
     if exists and not real.exists():
         raise ToolError(f"{text} does not exist in the workspace", "does not exist")
     return real
 
 
-def read_regular(path: Path, limit: int) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes. Raise ToolError for a pipe or device, and OSError."""
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file. Raise ToolError for a pipe, a device and a large file, and OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _SAFE)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise ToolError(f"{path.name} is not a regular file")
-        if found.st_size > limit:
-            raise ToolError(f"{path.name} is too large for this tool (at most {limit:,} bytes); use shell")
+        if found.st_size > _LARGEST:
+            raise ToolError(f"{path.name} is too large for this tool (at most {_LARGEST:,} bytes); use shell")
         return file.read()
 
 
-def file_mode(path: Path, text: str) -> int | None:
+def file_mode(path: Path) -> int | None:
     """Return the permission bits of a file, or None if there is none. Raise ToolError if it cannot be written."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    if stat.S_ISDIR(mode):
-        raise ToolError(f"{text} is a directory", "is a directory")
-    if not stat.S_ISREG(mode):
-        raise ToolError(f"{text} is not a regular file", "is not a regular file")
+    if not path.is_file():
+        raise ToolError(f"{path.name} is not a regular file")
     if not os.access(path, os.W_OK):
-        raise ToolError(f"{text} is not writable", "is not writable")
-    return stat.S_IMODE(mode)
+        raise ToolError(f"{path.name} is not writable")
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def replace(path: Path, data: bytes, mode: int | None) -> None:
@@ -101,47 +95,13 @@ class Diff:
 def unified(old: str, new: str, path: str, *, created: bool = False) -> Diff:
     """Return the change from `old` to `new`, with three lines of context. Only \\n ends a line."""
     before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
-    # The cost of a comparison is quadratic: the common beginning and end, and more lines than a limit, are not compared.
-    head = _in_common(before, after)
-    tail = _in_common(before[head:][::-1], after[head:][::-1])
-    skipped, left_out = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
-    before, after = (lines[skipped : len(lines) - left_out] for lines in (before, after))
-    rendered = [f"--- {'/dev/null' if created else path}\n", f"+++ {path}\n"]
-    added = removed = 0
     if len(before) + len(after) > _MOST_COMPARED:
-        head, old_end, new_end = head - skipped, len(before) - tail + left_out, len(after) - tail + left_out
-        whole = ("equal", 0, head, 0, head), ("replace", head, old_end, head, new_end)
-        groups = [[*whole, ("equal", old_end, len(before), new_end, len(after))]]
-    else:
-        groups = list(SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))
-    for group in groups if old != new else ():
-        (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = group[0], group[-1]
-        spans = _span(skipped + old_start, skipped + old_end), _span(skipped + new_start, skipped + new_end)
-        rendered.append(f"@@ -{spans[0]} +{spans[1]} @@\n")
-        for tag, old_start, old_end, new_start, new_end in group:
-            old_lines, new_lines = before[old_start:old_end], after[new_start:new_end]
-            if tag == "equal":
-                rendered += [_line(" ", line) for line in old_lines]
-                continue
-            rendered += [*(_line("-", line) for line in old_lines), *(_line("+", line) for line in new_lines)]
-            removed += len(old_lines)
-            added += len(new_lines)
-    return Diff("".join(rendered), added, removed)
-
-
-def _in_common(one: list[str], other: list[str]) -> int:
-    """Return how many lines at the beginning are the same."""
-    return next((at for at, same in enumerate(map(eq, one, other)) if not same), min(len(one), len(other)))
-
-
-def _span(start: int, end: int) -> str:
-    """Return a range as diff writes it: an empty one by the line before it, a single line without its length."""
-    length = end - start
-    return f"{start + 1}" if length == 1 else f"{start + 1 if length else start},{length}"
-
-
-def _line(sign: str, line: str) -> str:
-    return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
+        return Diff(f"{path}: {len(before):,} lines became {len(after):,} lines\n", len(after), len(before))
+    rows = list(difflib.unified_diff(before, after, "/dev/null" if created else path, path))[2:]
+    signs = [row[0] for row in rows]
+    body = (row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
+    heading = f"--- {'/dev/null' if created else path}\n+++ {path}\n"
+    return Diff(heading + "".join(body), signs.count("+"), signs.count("-"))
 
 
 class FileTool(Tool):
@@ -163,31 +123,24 @@ class ReadFile(FileTool):
     name = "read_file"
     writes = False
     description = "Read lines of a text file in the workspace, as they stand. For a directory: its entries."
-    offset: Annotated[
-        Annotated[int, Field(ge=1)] | None,
-        WithJsonSchema({"type": "integer", "description": "First line, from 1. Default: 1."}),
-    ] = None
-    limit: Annotated[
-        Annotated[int, Field(ge=1)] | None,
-        WithJsonSchema({"type": "integer", "description": f"Number of lines. Default: {_MOST_LINES}."}),
-    ] = None
+    offset: int = Field(default=1, ge=1, description="First line, from 1.")
+    limit: int = Field(default=_MOST_LINES, ge=1, description="Number of lines.")
 
     async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         path = inside(place.workspace, self.path, exists=True)
         if path.is_dir():
             return _entries(path)
-        data = read_regular(path, _LARGEST_READ)
+        data = read_regular(path)
         if b"\0" in data[:_PROBE]:
-            text = f"binary file, {len(data):,} bytes; it begins with {data[:16].hex(' ')}\n"
-            return ToolOutput(("binary", f"{len(data):,} bytes"), text.encode(), "binary")
+            return ToolOutput(("binary", f"{len(data):,} bytes"), b"binary file\n", "binary")
         if not data:
             return ToolOutput(("empty",), b"", "empty")
         lines = re.findall(rb"[^\n]*\n|[^\n]+", data)
-        offset, total = self.offset or 1, len(lines)
+        offset, total = self.offset, len(lines)
         fact = "1 line" if total == 1 else f"{total} lines"
         if offset > total:
             raise ToolError(f"{self.path} has {fact}; line {offset} is past its end")
-        last = min(offset - 1 + (self.limit or _MOST_LINES), total)
+        last = min(offset - 1 + self.limit, total)
         if last - offset + 1 < total:
             fact = f"lines {offset}-{last} of {total}"
         return ToolOutput((fact,), b"".join(lines[offset - 1 : last]), fact)
@@ -240,10 +193,10 @@ class WriteFile(ChangingTool):
 
     def change(self, root: Path) -> Change:
         path = inside(root, self.path)
-        mode = file_mode(path, self.path)
+        mode = file_mode(path)
         content, diff = self.content, None
         try:
-            old = b"" if mode is None else read_regular(path, _LARGEST_COMPARED)
+            old = b"" if mode is None else read_regular(path)
             if 0 < old.count(b"\n") == old.count(b"\r\n"):
                 content = _crlf(content)
             diff = unified(old.decode(), content, str(path.relative_to(root)), created=mode is None)
@@ -267,12 +220,12 @@ class EditFile(ChangingTool):
     def change(self, root: Path) -> Change:
         path = inside(root, self.path, exists=True)
         try:
-            before = read_regular(path, _LARGEST_EDITED).decode()
+            before = read_regular(path).decode()
         except UnicodeDecodeError as error:
             raise ToolError(f"{self.path} is not UTF-8 text (byte {error.start}); use shell to change it") from error
         after = before.replace(*self._passage(before))
         diff = unified(before, after, str(path.relative_to(root)))
-        return Change(path, file_mode(path, self.path), after.encode(), (diff.summary,), diff.summary, diff.text)
+        return Change(path, file_mode(path), after.encode(), (diff.summary,), diff.summary, diff.text)
 
     def _passage(self, text: str) -> tuple[str, str]:
         """Return what to replace and by what, with the line ends of the file. Raise ToolError unless the match is clear."""
@@ -283,16 +236,12 @@ class EditFile(ChangingTool):
             raise ToolError('"old" and "new" are the same; nothing would change')
         if old not in text and _crlf(old) in text:
             old, new = _crlf(old), _crlf(new)
-        places = [match.start() for match in re.finditer(re.escape(old), text)]
-        if not places:
+        count = text.count(old)
+        if not count:
             raise ToolError(f'"old" does not occur in {self.path}; nothing was changed')
-        if len(places) > 1 and not self.replace_all:
-            lines = ", ".join(str(text.count("\n", 0, place) + 1) for place in places[:_MOST_NAMED])
-            more = ", ..." if len(places) > _MOST_NAMED else ""
-            raise ToolError(
-                f'"old" occurs {len(places)} times in {self.path} (lines {lines}{more}); give more of its surroundings, '
-                "or set replace_all; nothing was changed"
-            )
+        if count > 1 and not self.replace_all:
+            said = f'"old" occurs {count} times in {self.path}; give more of its surroundings, or set replace_all'
+            raise ToolError(f"{said}; nothing was changed")
         return old, new
 
 

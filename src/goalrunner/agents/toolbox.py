@@ -106,24 +106,16 @@ class Toolbox:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call; no text is an empty object. Raise ToolError that says what is wrong."""
-    if not text.strip():
-        return {}
+    """Return the arguments of a call without nulls; no text is an empty object. Raise ToolError."""
     try:
-        value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        cut = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
-        hint = "; were they cut off by a limit of length? then do it in smaller parts" if cut else ""
-        raise ToolError(f"the arguments are malformed JSON: {error.msg} ({where}); nothing was run{hint}") from error
-    except UnicodeEncodeError as error:
-        raise ToolError("the arguments contain an unpaired surrogate; nothing was run") from error
+        value = json.loads(text.strip() or "{}")
+        json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate
     except (ValueError, RecursionError) as error:
-        raise ToolError("the arguments are JSON that cannot be read: too deep, or a number too long") from error
+        hint = "nothing was run; if they were cut off by a limit of length, do it in smaller parts"
+        raise ToolError(f"the arguments are malformed JSON: {str(error)[:200]}; {hint}") from error
     if not isinstance(value, dict):
         raise ToolError(f"the arguments must be a JSON object, not {type(value).__name__}; nothing was run")
-    return value
+    return {name: given for name, given in value.items() if given is not None}
 
 
 def refused(call: ToolCall, tool: str, command: str, reason: str, short: str = "") -> ToolResult:

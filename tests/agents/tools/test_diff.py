@@ -67,16 +67,9 @@ def test_no_change_has_no_hunk() -> None:
     assert unified("a\nb\n", "a\nb\n", "f").text == "--- f\n+++ f\n"
 
 
-def test_large_texts_without_likeness_are_compared_quickly() -> None:
-    began = time.monotonic()
-    diff = unified("a\nb\n" * 50_000, "b\nc\n" * 50_000, "f")
-    assert diff.summary == "+100000 −100000"
-    assert time.monotonic() - began < 2
-
-
-def test_large_texts_of_few_different_lines_are_compared_quickly() -> None:
+def test_texts_that_are_too_long_are_only_counted() -> None:
     old, new = ("".join(f"line {n * step % 997}\n" for n in range(100_000)) for step in (7, 11))
     began = time.monotonic()
-    diff = unified(f"x\n{old}end\n", f"x\n{new}end\n", "f")
-    assert time.monotonic() - began < 5
-    assert applied(f"x\n{old}end\n", diff.text) == f"x\n{new}end\n"
+    diff = unified(old, new, "f")
+    assert time.monotonic() - began < 2
+    assert (diff.text, diff.summary) == ("f: 100,000 lines became 100,000 lines\n", "+100000 −100000")

@@ -58,4 +58,4 @@ async def test_evidence_that_is_no_id_is_refused_with_the_arguments(tmp_path: Pa
     assert plans(ending) == []
     result = next(record.event for record in ending.records if isinstance(record.event, events.ToolResultRecorded))
     assert result.observation.facts == ("error",)
-    assert "plan was not run, its arguments do not fit" in ending.told()
+    assert "Valid arguments of plan: " in ending.told()

@@ -106,38 +106,22 @@ async def test_binary_output_survives_whole(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "problem"),
     [
-        ({"command": "echo \0"}, "the command contains a NUL character"),
-        (
-            {"command": "#" * 140_000},
-            "the command is longer than 128 KiB; put it into a file with write_file and run that",
-        ),
-        (
-            {"command": "ls", "timeout": "soon"},
-            (
-                'shell was not run, its arguments do not fit:\n- "timeout": Input should be a valid number (given: str)\n'
-                "Valid arguments: command, timeout (optional)"
-            ),
-        ),
-        (
-            {"cmd": "ls"},
-            (
-                'shell was not run, its arguments do not fit:\n- "command" is missing\n- "cmd" is unknown\n'
-                "Valid arguments: command, timeout (optional)"
-            ),
-        ),
-        (
-            {"command": "ls", "timeout": 0},
-            (
-                'shell was not run, its arguments do not fit:\n- "timeout": Input should be greater than 0 (given: int)\n'
-                "Valid arguments: command, timeout (optional)"
-            ),
-        ),
+        ({"command": "ls", "timeout": "soon"}, '"timeout": Input should be a valid number'),
+        ({"cmd": "ls"}, '"command": Field required\n- "cmd": Extra inputs are not permitted'),
+        ({"command": "ls", "timeout": -1}, '"timeout": Input should be greater than or equal to 0'),
     ],
 )
-async def test_a_command_that_cannot_run_is_refused(run: Run, arguments: dict[str, Any], message: str) -> None:
-    assert await refusal(run, "shell", **arguments) == message
+async def test_arguments_that_do_not_fit_are_refused(run: Run, arguments: dict[str, Any], problem: str) -> None:
+    expected = f"the arguments do not fit:\n- {problem}\nValid arguments of shell: command, timeout (optional)"
+    assert await refusal(run, "shell", **arguments) == expected
+
+
+@pytest.mark.parametrize("command", ["echo \0", "#" * 140_000])
+async def test_a_command_that_cannot_be_started_has_not_run(run: Run, command: str) -> None:
+    result, _ = await run("shell", command=command)
+    assert result.facts[0].startswith("exit 126: ")
 
 
 async def test_a_workspace_that_is_gone_is_no_crash(run: Run, workspace: Path) -> None:
@@ -157,38 +141,22 @@ async def test_a_workspace_that_is_gone_is_no_crash(run: Run, workspace: Path) -
             "{}",
             "there is no tool of that name; the tools are shell, read_file, write_file, edit_file, report_blocked, ask, plan",
         ),
-        (
-            "shell",
-            '{"command": ls}',
-            "the arguments are malformed JSON: Expecting value (line 1, column 13); nothing was run",
-        ),
-        (
-            "write_file",
-            '{"content": "abc',
-            (
-                "the arguments are malformed JSON: Unterminated string starting at (line 1, column 13); nothing was run; "
-                "were they cut off by a limit of length? then do it in smaller parts"
-            ),
-        ),
+        ("shell", '{"command": ls}', "the arguments are malformed JSON: Expecting value: line 1 column 13"),
+        ("write_file", '{"content": "abc', "the arguments are malformed JSON: Unterminated string"),
         ("shell", '["ls"]', "the arguments must be a JSON object, not list; nothing was run"),
-        (
-            "shell",
-            '{"command": "\\ud800"}',
-            "the arguments contain an unpaired surrogate; nothing was run",
-        ),
-        ("shell", "[" * 100_000, "the arguments are JSON that cannot be read: too deep, or a number too long"),
-        (
-            "shell",
-            "",
-            'shell was not run, its arguments do not fit:\n- "command" is missing\nValid arguments: command, timeout (optional)',
-        ),
+        ("shell", '{"command": "\\ud800"}', "the arguments are malformed JSON: 'utf-8' codec can't encode"),
+        ("shell", "[" * 100_000, "the arguments are malformed JSON: maximum recursion depth"),
+        ("shell", "", 'the arguments do not fit:\n- "command": Field required'),
+        ("shell", '{"command": null}', 'the arguments do not fit:\n- "command": Field required'),
     ],
 )
 async def test_what_is_no_call_goes_back_as_an_error(
     toolbox: Toolbox, tmp_path: Path, name: str, arguments: str, message: str
 ) -> None:
     result = await toolbox.run(ToolCall("c", name, arguments), lambda suffix: tmp_path / suffix)
-    assert (result.facts, result.output) == (("error",), f"{message}\n".encode())
+    assert result.facts == ("error",)
+    assert isinstance(result.output, bytes)
+    assert result.output.startswith(message.encode())
 
 
 async def test_a_made_up_name_is_no_source_of_an_observation(toolbox: Toolbox, tmp_path: Path) -> None:
@@ -256,7 +224,7 @@ async def test_an_empty_file_a_binary_one_and_a_directory(run: Run, workspace: P
     result, text = await run("read_file", path="program")
     assert (result.facts, text) == (
         ("binary", "6 bytes"),
-        "binary file, 6 bytes; it begins with 7f 45 4c 46 00 00\n",
+        "binary file\n",
     )
     result, text = await run("read_file", path=".")
     assert (result.facts, text) == (("directory", "3 entries"), "empty\nfolder/\nprogram\n")
@@ -296,9 +264,9 @@ async def test_nothing_outside_is_read_or_written(run: Run, workspace: Path, tmp
     ] == [
         f"../outside.txt leads to {outside}, {rule}",
         f"{outside} leads to {outside}, {rule}",
-        f"link follows a symbolic link to {outside}, {rule}",
-        f"folder/outside.txt follows a symbolic link to {outside}, {rule}",
-        f"dangling follows a symbolic link to {tmp_path / 'none'}, {rule}",
+        f"link leads to {outside}, {rule}",
+        f"folder/outside.txt leads to {outside}, {rule}",
+        f"dangling leads to {tmp_path / 'none'}, {rule}",
     ]
     assert outside.read_text() == "secret"
     assert not (tmp_path / "none").exists()
@@ -350,7 +318,7 @@ async def test_a_binary_file_is_overwritten_without_a_diff(run: Run, workspace: 
 
 async def test_a_directory_is_not_overwritten(run: Run, workspace: Path) -> None:
     (workspace / "folder").mkdir()
-    assert await refusal(run, "write_file", path="folder", content="") == "folder is a directory"
+    assert await refusal(run, "write_file", path="folder", content="") == "folder is not a regular file"
     (workspace / "file").touch()
     assert (await refusal(run, "write_file", path="file/x", content="")).startswith("write_file failed: ")
 
@@ -379,7 +347,7 @@ async def test_an_edit_keeps_crlf(run: Run, workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("x = 1", "x = 3", ('"old" occurs 2 times in a.py (lines 1, 3); give more of its surroundings, or set replace_all; '
+        ("x = 1", "x = 3", ('"old" occurs 2 times in a.py; give more of its surroundings, or set replace_all; '
          "nothing was changed")),
         ("nothing alike", "", '"old" does not occur in a.py; nothing was changed'),
         ("", "x", '"old" is empty; to write a whole file use write_file'),
@@ -412,9 +380,9 @@ async def test_what_is_no_text_is_not_edited(run: Run, workspace: Path) -> None:
     [
         ("read_file", {"path": "../outside.txt"}, "error: outside the workspace"),
         ("read_file", {"path": "none.txt"}, "error: does not exist"),
-        ("write_file", {"path": "folder", "content": "x"}, "error: is a directory"),
+        ("write_file", {"path": "folder", "content": "x"}, "error: folder is not a regular file"),
         ("edit_file", {"path": "a.py", "old": "zzz", "new": "y"}, 'error: "old" does not occur in a.py'),
-        ("read_file", {}, "error: read_file was not run, its arguments do not fit"),
+        ("read_file", {}, "error: the arguments do not fit"),
     ],
 )
 async def test_the_summary_of_a_refused_call_has_the_reason_in_few_words(
