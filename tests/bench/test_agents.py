@@ -11,8 +11,7 @@ from statistics import median
 
 import pytest
 
-from goalrunner.agents.jsonrpc import LONGEST_MESSAGE
-from goalrunner.agents.output_reader import LONGEST_LINE
+from goalrunner.agents.parser import LONGEST_LINE
 from tests.bench.measuring import GOAL, Pairs, hold, remark, run_process
 from tests.bench.test_memory import PEAK
 from tests.conformance.doubles import ACP, COMMAND, DOUBLE, OWN, Double
@@ -74,7 +73,7 @@ def test_memory_is_flat_in_what_an_agent_prints(agent: Double, tmp_path: Path) -
     for where in ("stdout", "stderr"):
         name = f"peak memory with 1 GB of an agent's {where} / with 1 MB"
         hold(name, Pairs([much[where]], [little]), "MiB")
-    longest = (LONGEST_LINE if agent is COMMAND else LONGEST_MESSAGE) / 2**20
+    longest = LONGEST_LINE / 2**20
     name = "peak memory with 1 GB in one line of an agent's, beyond 1 MB / the longest line that is read"
     hold(name, Pairs([much["line"] - little], [longest]), "MiB")
 

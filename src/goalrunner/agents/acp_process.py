@@ -18,10 +18,10 @@ from goalrunner.agents.external_chat import (
     not_installed,
     not_signed_in,
 )
-from goalrunner.agents.jsonrpc import METHOD_NOT_FOUND, Peer, Refusal
+from goalrunner.agents.jsonrpc import Peer, Refusal
 from goalrunner.agents.parser import at, items, text
 from goalrunner.core.agent_ports import AgentRun
-from goalrunner.core.errors import AgentError, AgentSpeaksOtherwise
+from goalrunner.core.errors import AgentError
 from goalrunner.core.ports import HIDDEN
 from goalrunner.system.child import describe_status
 from goalrunner.system.connection import ProcessConnection
@@ -34,8 +34,6 @@ CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
 """The answer to a permission request outside of a turn."""
 
 _AUTH_REQUIRED = -32000
-_NOT_UNDERSTOOD = (-32700, METHOD_NOT_FOUND, -32602)
-"""No JSON, no such method, invalid parameters: the answers of servers of other protocols."""
 _LONGEST_ID = 1_000
 _OWN_CODES = 128
 """Larger exit codes stand for a signal in a shell or sandbox."""
@@ -43,10 +41,6 @@ _OWN_CODES = 128
 
 class ProtocolError(Exception):
     """The agent breaks the protocol, or speaks another version of it."""
-
-
-class NotAcp(ProtocolError):
-    """The program does not speak the protocol at all."""
 
 
 class AcpProcess:
@@ -106,17 +100,8 @@ class AcpProcess:
             "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
             "clientInfo": {"name": "goal", "title": "goal", "version": __version__},
         }
-        try:
-            answer = await self._ask("initialize", hello)
-        except TimeoutError:
-            raise NotAcp(f"it did not answer within {self._patience:g} s") from None
-        except Refusal as refusal:
-            if refusal.code in _NOT_UNDERSTOOD:
-                raise NotAcp(f"it does not understand the first request of the protocol ({refusal})") from None
-            raise
+        answer = await self._ask("initialize", hello)
         version = at(answer, "protocolVersion")
-        if not isinstance(version, int):
-            raise NotAcp("its first response does not follow the protocol")
         if version != PROTOCOL_VERSION:
             raise ProtocolError(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
         return answer
@@ -139,7 +124,7 @@ class AcpProcess:
             case "session/request_permission":
                 self.peer.answer(message, CANCELLED)
             case "initialize":
-                raise NotAcp("it repeats its input, as cat does")
+                raise ProtocolError("it repeats its input, as cat does")
             case "session/update":
                 pass
             case _:
@@ -159,18 +144,17 @@ class AcpProcess:
         """Return the error for an exception of `open_session` or of a prompt."""
         if isinstance(error, Refusal) and error.code == _AUTH_REQUIRED:
             return not_signed_in(self._agent, str(error))
-        if isinstance(error, NotAcp):
-            return self._not_acp(str(error))
-        if not isinstance(error, ConnectionError):
-            return self.failure(str(error) or "it did not answer in time")
-        for _ in range(50):  # the exit code may be known a moment later
-            if self.connection.exit_code is not None:
-                break
-            await asyncio.sleep(0.01)
+        why = str(error) or f"it did not answer within {self._patience:g} s"
+        if isinstance(error, ConnectionError):
+            for _ in range(50):  # the exit code may be known a moment later
+                if self.connection.exit_code is not None:
+                    why = "" if self._hello is not None else f"it ended ({self._ending}) without an answer"
+                    break
+                await asyncio.sleep(0.01)
         code = self.connection.exit_code
-        if self._hello is None and 0 <= (code or 0) <= _OWN_CODES:
-            return self._not_acp(str(error) if code is None else f"it ended ({self._ending}) without an answer")
-        return self.failure(str(error) if code is None else "")
+        if self._hello is not None or not 0 <= (code or 0) <= _OWN_CODES:
+            return self.failure(why)
+        return self._not_acp(why)
 
     def _not_acp(self, why: str) -> AgentError:
         """Return the error for a program that does not speak the protocol; a known reason comes first."""
@@ -180,20 +164,16 @@ class AcpProcess:
             return not_installed(agent, obstacle or last_lines(errors))
         if obstacle:
             return AgentError(f"the agent {agent.name} cannot be started: {obstacle}", "goal doctor checks the agent")
-        if code and (known := known_failure(agent, "", f"exit {code}", errors)):
+        if known := known_failure(agent, why if code is None else "", self._ending, errors):
             return known
         program = program_of(agent.preset.acp)
         name = f"{agent.name} ({Path(program).name})" if program else agent.name
-        printed = "\n".join(line for line in tail_of(self._output).splitlines() if not line.startswith("{"))
-        words = last_lines(errors) or first_lines(printed)
+        words = last_lines(errors) or first_lines(tail_of(self._output))
         said = f"; it printed:\n{words}" if words else ""
-        hint = 'write the whole command that starts ACP, such as command = ["my-agent", "--acp"]'
+        hint = 'write the whole command that starts ACP, such as command = ["my-agent", "--acp"], or use = "command"'
         if agent.preset.argv:
-            update = f"update it: {agent.preset.install}" if agent.preset.install else hint
-            hint = f'write protocol = "command", or {update}'
-        else:
-            hint = f'{hint}; for a program that reads its prompt from stdin, write use = "command"'
-        return AgentSpeaksOtherwise(f"the agent {name} does not speak ACP: {why}{said}", hint)
+            hint = f'write protocol = "command", or update it: {agent.preset.install or "see its manual"}'
+        return AgentError(f"the agent {name} does not speak ACP: {why}{said}", hint)
 
     @property
     def _ending(self) -> str:

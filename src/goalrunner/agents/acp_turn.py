@@ -13,8 +13,9 @@ from goalrunner.agents.acp_process import CANCELLED, allowed, rejected
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
 from goalrunner.agents.jsonrpc import Peer
+from goalrunner.agents.model_chat import shortened
 from goalrunner.agents.parser import as_text, at, exit_code, first, items, text
-from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn, shortened
+from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn
 from goalrunner.agents.usage import AcpUsage
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, one_line
@@ -31,11 +32,8 @@ _DONE, _FAILED = "completed", "failed"
 _FIELDS = ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput")
 _DESCRIBING = ("content", "locations", "rawInput")
 """Keys that describe an action. OpenHands asks without them, and with an id that no call has."""
-_EXIT_CODES = (
-    *("exit_code", "exitCode", "exit_status", "exit"),
-    *("metadata.exit", "metadata.exit_code", "metadata.exitCode"),
-)
-_OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout", "text", "error")
+_EXIT_CODES = ("exit_code", "exitCode", "metadata.exit")
+_OUTPUTS = ("formatted_output", "aggregated_output", "output", "text", "error")
 
 Rule = Callable[[Literal["shell", "write"], str], bool]
 """Returns whether an action, its kind and its command, waits for a decision."""
@@ -60,11 +58,6 @@ class AcpCall:
     def update(self, update: Any) -> None:
         """Take in a `tool_call`, a `tool_call_update`, or the call of a permission request."""
         self._known.update({name: update[name] for name in _FIELDS if at(update, name) is not None})
-
-    def close(self) -> None:
-        """Note that the call has ended and is recorded."""
-        self.closed = True
-        self._known.clear()
 
     @property
     def kind(self) -> str:
@@ -98,7 +91,7 @@ class AcpCall:
         if self.status not in (_DONE, _FAILED):
             return ("interrupted",)
         raw = self._known.get("rawOutput")
-        code = next((code for path in _EXIT_CODES if (code := exit_code(first(raw, path))) is not None), None)
+        code = exit_code(first(raw, *_EXIT_CODES))
         if code is not None:
             return (f"exit {code}",)
         return ("error",) if self.status == _FAILED else ("completed",)
@@ -110,21 +103,14 @@ class AcpCall:
         if shown:
             return shown
         raw = self._known.get("rawOutput")
-        stdout = at(raw, "stdout")
-        for path in _OUTPUTS:
-            if isinstance(said := at(raw, path), str) and said:
-                return text(said) + (text(at(raw, "stderr")) if said == stdout else "")
-        return as_text(raw)
-
-    @property
-    def diff(self) -> str:
-        """What it would change, if the agent says so."""
-        return "".join(map(self._block, self._diffs()))
+        said = next(filter(None, (text(at(raw, name)) for name in _OUTPUTS)), "")
+        return said or text(at(raw, "stdout")) + text(at(raw, "stderr")) or as_text(raw)
 
     @property
     def preview(self) -> str:
         """The diff of a write, truncated."""
-        return shortened(self.diff, LONGEST_MESSAGE) if self.effect == "write" else ""
+        diff = "".join(map(self._block, self._diffs()))
+        return shortened(diff, LONGEST_MESSAGE) if self.effect == "write" else ""
 
     @property
     def action(self) -> str:
@@ -137,8 +123,7 @@ class AcpCall:
         if given.strip():
             return given
         title = text(self._known.get("title")).strip()
-        ticks = min(len(title) - len(title.lstrip("`")), len(title) - len(title.rstrip("`")), len(title) // 2)
-        return title[ticks : len(title) - ticks].strip()
+        return title.strip("`").strip() if title.startswith("`") and title.endswith("`") else title
 
     def _command_line(self) -> str:
         command = first(self._known.get("rawInput"), "command", "cmd")
@@ -281,6 +266,5 @@ class AcpTurn(Turn):
         await self._end(call, facts, call.output)
 
     async def _end(self, call: AcpCall, facts: tuple[str, ...], output: str) -> None:
-        name, tool, command = call.recorded_as, call.kind, call.command
-        call.close()
-        await self.finish(name, facts, output, tool=tool, command=command)
+        call.closed = True
+        await self.finish(call.recorded_as, facts, output, tool=call.kind, command=call.command)

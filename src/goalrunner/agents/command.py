@@ -1,15 +1,17 @@
-"""An agent driven by its command line: one process per round."""
+"""An agent driven by its command line, one process per round, and the reading of its output while it grows."""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
-from goalrunner.agents.external_agents import ExternalAgent, invocation
+from goalrunner.agents.external_agents import ExternalAgent, invocation, parser_class
 from goalrunner.agents.external_chat import (
     NOT_STARTED,
     SHORT_ANSWER,
@@ -22,12 +24,11 @@ from goalrunner.agents.external_chat import (
     spoken,
     with_history,
 )
-from goalrunner.agents.output_reader import growing_file, reader_for
-from goalrunner.agents.parser import Failed
+from goalrunner.agents.parser import LONGEST_NOISE, AgentParser, Failed, Lines, StreamEvent, TextDelta, clean, object_in
 from goalrunner.agents.turn import CommandTurn
 from goalrunner.core.agent_ports import AgentRun, Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.agent_preset import TEXT
-from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError
+from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError, UsageError
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.system.child import describe_status
@@ -37,13 +38,84 @@ NEW_SESSION = "its session could not be resumed; a new one began, with the histo
 ENDED_EARLY = "ended, because retrying could not help"
 """How an agent's process ended that reported a failure which no other try can remedy."""
 
-_MEMORY = r"(?:session|conversation|thread|rollout|chat)"
-_GONE = r"(?:not found|no such|unknown|does(?: not|n't) exist|invalid|expired|could not be (?:found|loaded)|no longer)"
-_LOST = re.compile(
-    rf"{_MEMORY}[^\n]{{0,120}}{_GONE}|(?:\bno\b|{_GONE}|cannot find|could not find|failed to (?:load|find|resume))"
-    rf"[^\n]{{0,60}}{_MEMORY}",
-    re.IGNORECASE,
-)
+_LOST = re.compile(r"session|conversation|thread|rollout|chat", re.IGNORECASE)
+"""Words of a failure because of which a resumed round that did nothing is tried again in a new session."""
+
+_PIECE = 1 << 20
+_INTERVAL = 0.05
+"""Seconds between two looks at a growing file."""
+
+
+class TextReader:
+    """Reads output that is the answer as a whole."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, piece: bytes, *, final: bool = False) -> Iterator[StreamEvent]:
+        """Yield the events of a piece of output."""
+        if text := self._decoder.decode(piece, final):
+            yield TextDelta(text)
+
+    def end(self) -> Iterator[StreamEvent]:
+        """Yield the event of an incomplete character."""
+        return self.feed(b"", final=True)
+
+
+class JsonReader:
+    """Reads output of one JSON object per line with a parser."""
+
+    def __init__(self, parser: AgentParser) -> None:
+        self._parser = parser
+        self._lines = Lines()
+
+    def feed(self, piece: bytes) -> Iterator[StreamEvent]:
+        """Yield the events of each complete line. Raise AgentError if the parser fails."""
+        for line in self._lines.feed(piece):
+            shown = line.strip("\ufeff\0 \t\r\n")
+            value = object_in(shown)
+            try:
+                if value is not None:
+                    yield from self._parser.events(value)
+                elif shown:
+                    yield self._parser.other(clean(shown[:LONGEST_NOISE]))
+            except Exception as error:
+                name = type(self._parser).__qualname__
+                raise AgentError(f"the parser {name} failed: {error!r}", "report it to its author") from error
+
+    def end(self) -> Iterator[StreamEvent]:
+        """Yield the events of a last line without a newline."""
+        return self.feed(b"\n")
+
+
+def reader_for(stream: str) -> TextReader | JsonReader:
+    """Return the reader for the output format of a preset. Raise UsageError if no agent of that name is installed."""
+    if stream == TEXT:
+        return TextReader()
+    try:
+        return JsonReader(parser_class(stream)())
+    except KeyError:
+        hint = "install the package that registers it, or change stream in the agent's preset"
+        raise UsageError(f'no parser "{stream}" is installed for the output of the agent', hint) from None
+
+
+async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[bytes, None]:
+    """Yield what is written to the file, piece by piece, until `finished` is done and all of it is read.
+
+    Yield nothing if the file is never created.
+    """
+    with contextlib.ExitStack() as stack:
+        file = None
+        while True:
+            last = finished.done()
+            if file is None and path.exists():
+                file = stack.enter_context(path.open("rb"))
+            while file is not None and (piece := file.read(_PIECE)):
+                yield piece
+                await asyncio.sleep(0)  # let other tasks run
+            if last:
+                return
+            await asyncio.wait((finished,), timeout=_INTERVAL)
 
 
 class CommandConversation(ExternalConversation):
@@ -121,7 +193,8 @@ class CommandConversation(ExternalConversation):
         stderr = tail_of(errors)
         how = ENDED_EARLY if completion is None else ending_of(completion)
         failure = failure_of(agent, turn, completion, how, stderr)
-        lost = failure is not None and session is not None and _is_lost(failure, turn, stderr)
+        is_other = isinstance(failure, AgentNotInstalled | AgentNotSignedIn)
+        lost = session and failure and not (turn.worked or is_other) and _LOST.search(f"{failure.message}\n{stderr}")
         note = NEW_SESSION if lost else ""
         if completion is not None and failure is None and completion.exit_code != 0:
             note = f"its program ended with {how}; its last message counts as its answer"
@@ -132,7 +205,7 @@ class CommandConversation(ExternalConversation):
             self._session = None
             return None
         if failure is not None:
-            if isinstance(failure, AgentNotInstalled | AgentNotSignedIn) and not (turn.calls or turn.usage.reports):
+            if is_other and not (turn.calls or turn.usage.reports):
                 recorder.usage("agent", Usage())  # nothing was used
             raise failure
         turn.settle()
@@ -148,7 +221,6 @@ class CommandConversation(ExternalConversation):
                     if isinstance(event, Failed) and event.ends:
                         await _stop(process)
                         return None
-                    del event  # it may have 64 MB, and the next one as well
         for event in reader.end():
             await turn.add(event)
         return await process
@@ -171,7 +243,7 @@ def failure_of(
         return failed(agent, turn.failure or "", how, stderr)
     if completion.exit_code is None and completion.error.startswith("output limit"):
         return failed(agent, f"it was cut: {completion.error}", how, stderr)
-    unread = last_lines(stderr) or last_lines(turn.take_noise())
+    unread = last_lines(stderr) or last_lines(turn.noise)
     if completion.exit_code != 0 and not turn.text:
         return failed(agent, unread, how, stderr)
     if agent.preset.stream != TEXT and not turn.worked:
@@ -180,13 +252,6 @@ def failure_of(
     if idle and len(turn.text) <= SHORT_ANSWER and denied(agent, turn.text + stderr):
         return failed(agent, turn.text, how, stderr)
     return None
-
-
-def _is_lost(error: AgentError, turn: CommandTurn, stderr: str) -> bool:
-    """Return whether a round failed at once because the agent no longer knows its session."""
-    if turn.worked or isinstance(error, AgentNotInstalled | AgentNotSignedIn):
-        return False
-    return _LOST.search(f"{error.message}\n{stderr}") is not None
 
 
 async def _stop(process: asyncio.Task[Completion]) -> None:

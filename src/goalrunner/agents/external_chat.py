@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.model_chat import TurnLock
-from goalrunner.agents.turn import reported_result, shortened
+from goalrunner.agents.model_chat import TurnLock, shortened
+from goalrunner.agents.turn import reported_result
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.core.messages import text_of

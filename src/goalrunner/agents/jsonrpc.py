@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.output_reader import Lines
-from goalrunner.agents.parser import at, text
+from goalrunner.agents.parser import Lines, at, object_in, text
 from goalrunner.core.errors import RecordError
 from goalrunner.system.connection import ProcessConnection
 
-LONGEST_MESSAGE = 128_000_000
-"""Bytes. A longer line is left out and never in memory as a whole."""
 KEPT = 256_000_000
 """Bytes of an agent's output that are kept in a file."""
 METHOD_NOT_FOUND = -32601
@@ -54,10 +50,9 @@ class Peer:
         except OSError as error:
             raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
         self._room = KEPT
-        self._received: deque[dict[str, Any]] = deque()
-        self._arrived, self._wanted, self._over = asyncio.Event(), asyncio.Event(), False
-        self._unsent: deque[bytes] = deque()
-        self._has_unsent = asyncio.Event()
+        self._received: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(1)
+        self._unsent: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
+        self._is_over = False
         self._last = 0
         self._reading = asyncio.create_task(self._read())
         self._writing = asyncio.create_task(self._write())
@@ -73,13 +68,11 @@ class Peer:
 
     async def result(self, handler: Handler) -> Any:
         """Return the result of the newest request, whose `request` was interrupted."""
-        number = self._last
         while True:
             message = await self._receive()
             if "method" in message:
                 await handler(message)
-                del message  # it may have 64 MB, and the next one as well
-            elif message.get("id") == number and not isinstance(message.get("id"), bool):
+            elif message.get("id") == self._last and not isinstance(message["id"], bool):
                 return _result_of(message)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -114,59 +107,50 @@ class Peer:
         os.close(self._file)
 
     def _post(self, message: Mapping[str, Any]) -> None:
-        if len(self._unsent) >= _MOST_WAITING:
-            raise ConnectionError("it keeps sending requests and reads no responses")
-        self._unsent.append(json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n")
-        self._has_unsent.set()
+        try:
+            self._unsent.put_nowait(json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n")
+        except asyncio.QueueFull:
+            raise ConnectionError("it keeps sending requests and reads no responses") from None
 
     async def _write(self) -> None:
         try:
             while True:
-                await self._has_unsent.wait()
-                while self._unsent:
-                    await self._connection.write(self._unsent[0])
-                    self._unsent.popleft()
-                self._has_unsent.clear()
+                await self._connection.write(await self._unsent.get())
         except OSError:
             await asyncio.sleep(_LAST_WORDS)
             self._reading.cancel()
 
     async def _receive(self) -> dict[str, Any]:
         """Return the next message. Nothing is lost if this is cancelled."""
-        while not self._received:
-            if self._over:
-                raise ConnectionError("it has ended, or no longer reads its input")
-            self._arrived.clear()
-            self._wanted.set()
-            await self._arrived.wait()
-        return self._received.popleft()
+        message = None if self._is_over and self._received.empty() else await self._received.get()
+        if message is None:
+            raise ConnectionError("it has ended, or no longer reads its input")
+        return message
 
     async def _read(self) -> None:
-        """Read piece after piece, the next one when all messages of the last one were received."""
-        lines = Lines(LONGEST_MESSAGE)
+        """Read the messages, each when the one before it was received."""
+        lines = Lines()
         try:
             while piece := await self._connection.read():
                 self._room = max(0, self._room - len(piece))
                 if self._room:
                     with suppress(OSError):  # a full disk ends the copy, but not the turn
                         os.write(self._file, piece)
-                self._received.extend(lines.objects(piece))
-                while self._received:
-                    self._arrived.set()
-                    await self._wanted.wait()
-                    self._wanted.clear()
+                for line in lines.feed(piece):
+                    if (message := object_in(line)) is not None:
+                        await self._received.put(message)
         finally:
-            self._over = True
-            self._arrived.set()
+            self._is_over = True
+            if self._received.empty():
+                self._received.put_nowait(None)
 
 
 def _result_of(response: Mapping[str, Any]) -> Any:
     error = response.get("error")
     if error is None:
         return response.get("result")
-    code = at(error, "code")
+    code, data = at(error, "code"), at(error, "data")
     said = text(at(error, "message")) or text(error) or "an error without a message"
-    details = at(error, "data", "details") or at(error, "data", "message") or at(error, "data")
-    if isinstance(details, str) and details not in said:
-        said = f"{said}: {text(details)}"
+    details = text(at(data, "details")) or text(at(data, "message")) or text(data)
+    said = said if details in said else f"{said}: {details}"
     raise Refusal(code if isinstance(code, int) else 0, said)

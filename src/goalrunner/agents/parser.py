@@ -40,13 +40,43 @@ def as_json(value: Any) -> str:
         return ""
 
 
-def object_in(line: str | None) -> dict[str, Any] | None:
+def object_in(line: str) -> dict[str, Any] | None:
     """Return the JSON object that a line holds; None for anything else."""
     try:
-        value = json.loads(line or "", strict=False)
+        value = json.loads(line, strict=False)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+LONGEST_LINE = 128_000_000
+"""Bytes."""
+
+
+class Lines:
+    """Splits pieces of bytes into lines. Invalid UTF-8 becomes U+FFFD; a line of more than `longest` bytes is left out."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._held = bytearray()
+        self._is_too_long = False
+
+    def feed(self, piece: bytes) -> Iterator[str]:
+        """Yield the lines that are complete now, without their newlines."""
+        *lines, rest = piece.split(b"\n")
+        for line in lines:
+            self._hold(line)
+            if not self._is_too_long:
+                yield self._held.decode("utf-8", "replace")
+            self._held, self._is_too_long = bytearray(), False
+        self._hold(rest)
+
+    def _hold(self, part: bytes) -> None:
+        self._is_too_long = self._is_too_long or len(self._held) + len(part) > self._longest
+        if self._is_too_long:
+            self._held.clear()
+        else:
+            self._held += part
 
 
 def number(value: Any) -> float | None:

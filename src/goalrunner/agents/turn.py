@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from goalrunner.agents.model_chat import shortened
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
@@ -26,45 +27,7 @@ LONGEST_MESSAGE = 400_000
 """Characters of one message that are kept."""
 LONGEST_CALL_ID, LONGEST_COMMAND = 200, 4_000
 """Characters of a call's id and of its command that are recorded."""
-_MOST_OPEN = 1_000
 _LONGEST_NOISE = 4_000
-
-
-class GrowingText:
-    """A text that arrives in pieces, of which the first third and the last two thirds of `limit` characters are kept."""
-
-    def __init__(self, limit: int = LONGEST_MESSAGE) -> None:
-        self._head_room, self._tail_room = limit // 3, limit - limit // 3
-        self._pieces: list[str] = []
-        self._length = self._omitted = 0
-
-    def add(self, piece: str) -> None:
-        """Append a piece."""
-        self._pieces.append(piece)
-        self._length += len(piece)
-        if self._length > 2 * (self._head_room + self._tail_room):
-            self._pieces = [*self._ends()]
-            self._length = self._head_room + self._tail_room
-
-    def take(self) -> str:
-        """Return what is kept, and begin anew."""
-        head, tail = self._ends()
-        mark = f"\n[... {self._omitted:,} characters left out ...]\n" if self._omitted else ""
-        self._pieces, self._length, self._omitted = [], 0, 0
-        return head + mark + tail
-
-    def _ends(self) -> tuple[str, str]:
-        text = "".join(self._pieces)
-        omitted = max(0, len(text) - self._head_room - self._tail_room)
-        self._omitted += omitted
-        return text[: self._head_room], text[self._head_room + omitted :]
-
-
-def shortened(text: str, limit: int) -> str:
-    """Return the text, or the first third and the last two thirds of `limit` characters."""
-    growing = GrowingText(limit)
-    growing.add(text)
-    return growing.take()
 
 
 def reported_result(
@@ -103,23 +66,25 @@ class Turn:
         self.recorder = recorder
         self._agent = agent
         self._messages = messages
-        self._pieces = GrowingText()
+        self._streamed = ""
         self._open: dict[str, _Open] = {}
 
     def say(self, piece: str) -> None:
         """Show a piece of a message."""
         self.recorder.text(piece)
-        self._pieces.add(piece)
+        self._streamed += piece
+        if len(self._streamed) > 2 * LONGEST_MESSAGE:
+            self._streamed = shortened(self._streamed, LONGEST_MESSAGE)
 
-    def flush(self) -> str:
-        """Add the pieces as a message; return it, or an empty text."""
-        text = self._pieces.take()
+    def flush(self) -> None:
+        """Add the pieces as a message."""
+        text, self._streamed = self._streamed, ""
         self.add_message(text)
-        return text if text.strip() else ""
 
     def add_message(self, text: str) -> None:
         """Add a message, unless it is empty."""
         if text.strip():
+            text = shortened(text, LONGEST_MESSAGE)
             message = {"role": "assistant", "content": text}
             self._messages.append(message)
             self.recorder.message(message)
@@ -127,8 +92,6 @@ class Turn:
 
     async def start(self, name: str, tool: str, command: str, shown: str = "") -> None:
         """Record the begin of a call. `shown` is its line for people, by default the command."""
-        if len(self._open) >= _MOST_OPEN:
-            await self.finish(next(iter(self._open)), ("interrupted",))
         self.calls += 1
         call = self._open[name] = _Open(source_of(tool), shortened(command, LONGEST_COMMAND), time.monotonic())
         self.recorder.tool_called(name, call.tool, shown or call.command)
@@ -154,9 +117,8 @@ class CommandTurn(Turn):
         self.failure: str | None = None
         """A failure that the agent has reported, if no work followed."""
         self.usage = UsageTracker(agent, recorder, session)
-        self._noise = GrowingText(_LONGEST_NOISE)
-        self._flushed = ""
-        """The last message that was made of pieces; the whole message that follows is the same."""
+        self.noise = ""
+        """The last lines that were not understood."""
 
     @property
     def worked(self) -> bool:
@@ -166,14 +128,17 @@ class CommandTurn(Turn):
     async def add(self, event: StreamEvent) -> None:
         """Record one event."""
         if isinstance(event, CallStarted | CallFinished | Failed):
-            self._end_message()
+            self.flush()
         match event:
             case SessionStarted(id=name):
                 self.usage.name_session(name)
             case TextDelta(text=text):
                 self.say(text)
             case Text(text=text):
-                self._add_text(shortened(text, LONGEST_MESSAGE))
+                if not self._streamed:
+                    self.recorder.text(text)
+                self._streamed = ""  # the pieces of the same message
+                self.add_message(text)
             case CallStarted():
                 await self._start(event)
             case CallFinished():
@@ -183,11 +148,11 @@ class CommandTurn(Turn):
             case Failed(message=message):
                 self.failure = shortened(message, _LONGEST_NOISE)
             case Noise(text=text):
-                self._noise.add(text + "\n")
+                self.noise = f"{self.noise}{text}\n"[-_LONGEST_NOISE:]
 
     async def end(self) -> None:
         """Close what is open as interrupted."""
-        self._end_message()
+        self.flush()
         self.usage.write()
         for name in tuple(self._open):
             await self.finish(name, ("interrupted",))
@@ -199,25 +164,10 @@ class CommandTurn(Turn):
         """
         self.usage.end(worked=bool(self.text or self.calls))
 
-    def take_noise(self) -> str:
-        """Return the output that was not understood, truncated, once."""
-        return self._noise.take()
-
     def add_message(self, text: str) -> None:
         if text.strip():
             self.failure = None
         super().add_message(text)
-
-    def _end_message(self) -> None:
-        self._flushed = self.flush() or self._flushed
-
-    def _add_text(self, text: str) -> None:
-        streamed = self._pieces.take()
-        if text != self._flushed:
-            if not streamed.strip():
-                self.recorder.text(text)
-            self.add_message(text)
-        self._flushed = ""
 
     async def _start(self, event: CallStarted) -> None:
         name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
@@ -229,13 +179,13 @@ class CommandTurn(Turn):
             known.command = known.command or shortened(event.command, LONGEST_COMMAND)
 
     async def _finish(self, event: CallFinished) -> None:
-        # Without an id, it is the result of the newest call without one.
-        nameless = [known for known in self._open if known.startswith("call-")]
-        name = event.id[:LONGEST_CALL_ID] or (nameless[-1] if nameless else f"call-{self.calls + 1}")
+        # Without an id, it is the result of the newest call.
+        name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls}"
         self.usage.write()
         if name not in self._open:
             if not (event.tool or event.command):
                 return  # a second result, or one of a call that was not reported
+            name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
             await self.start(name, event.tool, event.command)
         facts: tuple[str, ...] = () if event.exit_code is None else (f"exit {event.exit_code}",)
         if event.failed and not event.exit_code:

@@ -179,10 +179,6 @@ class AgentNotSignedIn(AgentError):
     stop_reason = "authentication"
 
 
-class AgentSpeaksOtherwise(AgentError):
-    """The started program does not speak the expected protocol."""
-
-
 class ModelError(GoalError):
     """A model call failed, and retrying does not help."""
 

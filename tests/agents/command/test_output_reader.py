@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goalrunner.agents.command import JsonReader, TextReader, reader_for
 from goalrunner.agents.external_agents import BUILT_IN
-from goalrunner.agents.output_reader import JsonReader, TextReader, reader_for
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
@@ -111,14 +111,6 @@ def test_half_a_character_can_be_written() -> None:
 
 def test_the_last_line_needs_no_newline() -> None:
     assert read("plain", b'{"type": "session", "id": "s"}') == [SessionStarted("s")]
-
-
-def test_a_line_that_is_too_long_is_left_out_and_the_next_one_read() -> None:
-    reader = reader_for("plain")
-    assert isinstance(reader, JsonReader)
-    reader._lines.longest = 1_000
-    seen = [*reader.feed(b"x" * 900), *reader.feed(b"x" * 900), *reader.feed(b'x\n{"type": "text", "text": "a"}\n')]
-    assert [type(one) for one in seen] == [Noise, Text]
 
 
 def test_a_parser_that_fails_is_named() -> None:

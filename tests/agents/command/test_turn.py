@@ -18,7 +18,7 @@ from goalrunner.agents.parser import (
     TextDelta,
     UsageReported,
 )
-from goalrunner.agents.turn import LONGEST_MESSAGE, CommandTurn, GrowingText
+from goalrunner.agents.turn import LONGEST_MESSAGE, CommandTurn
 from goalrunner.agents.usage import usage_delta
 from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
@@ -45,11 +45,6 @@ async def test_pieces_are_one_message_and_the_whole_after_them_is_no_second_one(
     )
     assert texts(recorder) == ["Hello", "Bye"]
     assert "".join(recorder.texts) == "HelloBye"
-
-
-async def test_a_whole_message_that_comes_after_its_call_is_no_second_one(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, TextDelta("Hello"), CallStarted("1", "sh"), Text("Hello"), Text("Hello"))
-    assert texts(recorder) == ["Hello", "Hello"]
 
 
 async def test_a_call_that_is_reported_twice_is_one(tmp_path: Path) -> None:
@@ -82,12 +77,6 @@ async def test_calls_side_by_side_have_their_own_results(tmp_path: Path) -> None
         CallFinished("1", "one"),
     )
     assert [(one.tool, one.facts) for one in recorder.results] == [("b", ("exit 0",)), ("a", ())]
-
-
-async def test_calls_that_never_end_do_not_pile_up(tmp_path: Path) -> None:
-    turn, recorder = await turned(tmp_path, *(CallStarted(str(number), "a") for number in range(1_500)))
-    assert turn.calls == len(recorder.results) == 1_500
-    assert len(turn._open) == 0
 
 
 async def test_totals_are_counted_once_and_go_on_where_they_were(tmp_path: Path) -> None:
@@ -159,17 +148,3 @@ async def test_a_message_without_end_is_kept_in_part(tmp_path: Path) -> None:
     assert len(text) < LONGEST_MESSAGE + 100
     assert text.endswith("THE END")
     assert "characters left out" in text
-
-
-@given(st.lists(st.text(max_size=30), max_size=30), st.integers(3, 60))
-def test_a_growing_text_keeps_its_two_ends(pieces: list[str], limit: int) -> None:
-    growing, whole = GrowingText(limit), "".join(pieces)
-    for piece in pieces:
-        growing.add(piece)
-    kept = growing.take()
-    if len(whole) <= limit:
-        assert kept == whole
-    else:
-        assert kept.startswith(whole[: limit // 3])
-        assert kept.endswith(whole[-(limit - limit // 3) :])
-    assert growing.take() == ""
