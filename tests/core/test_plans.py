@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.core.agent_ports import ProposedPlan
+from goalrunner.core.events import PlanProposed
 from goalrunner.core.observation import Observation
 from goalrunner.core.progress import settle_plan
 
@@ -17,7 +17,7 @@ KNOWN = {
 
 
 def test_a_step_that_a_result_shows_is_done() -> None:
-    plan = ProposedPlan(current="b", pending=("c",), completed={"a": "o1"}, stop_reason="none")
+    plan = PlanProposed(current="b", pending=("c",), completed={"a": "o1"}, stop_reason="none")
     event, told = settle_plan(plan, KNOWN.get)
     assert (event.current, event.pending, event.completed, event.refused) == ("b", ("c",), {"a": "o1"}, ())
     assert event.stop_reason == "none"
@@ -36,13 +36,13 @@ def test_a_step_that_a_result_shows_is_done() -> None:
     ],
 )
 def test_a_step_without_evidence_is_refused_and_the_agent_is_told_why(step: str, shown: str, why: str) -> None:
-    event, told = settle_plan(ProposedPlan(completed={"43 passed": "o1", step: shown}), KNOWN.get)
+    event, told = settle_plan(PlanProposed(completed={"43 passed": "o1", step: shown}), KNOWN.get)
     assert (event.completed, event.refused) == ({"43 passed": "o1"}, (step,))
     assert f"- completed step 2 is not believed: {why}" in told
     assert "43 passed" not in told, "the agent's own words would stand in an observation that a judge may quote"
 
 
 def test_the_runners_own_steps_are_not_the_agents_to_name() -> None:
-    event, told = settle_plan(ProposedPlan(current="prove-1", pending=("audit-1", "mine")), KNOWN.get)
+    event, told = settle_plan(PlanProposed(current="prove-1", pending=("audit-1", "mine")), KNOWN.get)
     assert (event.current, event.pending) == ("", ("mine",))
     assert "left out" in told

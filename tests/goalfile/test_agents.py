@@ -125,11 +125,6 @@ def test_what_is_wrong_in_the_user_s_file_is_said_with_its_own_path(tmp_path: Pa
     )
 
 
-def test_the_old_name_of_the_variables_of_a_sandbox_is_an_error_that_names_the_new_one() -> None:
-    said = refusal("[agents.mine]\nargv = ['mine']\njailed_env = { A = 'b' }")
-    assert "agents.mine.jailed_env was renamed; write sandbox_env" in said
-
-
 PLACES = "valid: {prompt}, {prompt_file}, {session}, {workspace}, {model}, {args}"
 
 
@@ -137,7 +132,7 @@ def test_the_command_line_and_the_environment_choose_the_agent() -> None:
     assert load(
         "model = 'a/b'", environ={"GOAL_AGENT": "claude", "GOAL_MODEL": "c/d"}, overrides={"agent.model": "opus"}
     ) == (load("", {"agent.use": "claude", "agent.model": "opus"}))
-    assert load("agent = 'claude'", {"agent.use": "chat", "agent.model": "a/b"}).agent == AgentConfig(model="a/b")
+    assert load("agent = 'claude'", {"agent.use": "builtin", "agent.model": "a/b"}).agent == AgentConfig(model="a/b")
     assert refusal("", {"agent.use": "cluade"}).startswith(
         '--agent "cluade" is unknown; did you mean "claude"? valid: '
     )
@@ -197,7 +192,7 @@ TABLES = st.dictionaries(st.one_of(st.sampled_from(list(PRESET_KEYS)), st.text(m
 
 
 @settings(deadline=None)
-@given(st.one_of(VALUES, st.dictionaries(st.sampled_from(["mine", "chat", "a b"]), st.one_of(TABLES, VALUES))))
+@given(st.one_of(VALUES, st.dictionaries(st.sampled_from(["mine", "builtin", "a b"]), st.one_of(TABLES, VALUES))))
 def test_anything_is_read_or_refused_in_words(agents: object) -> None:
     table = {"objective": "x", "validator": "y", "agent": "mine", "agents": agents}
     refused, goal = None, None
@@ -258,10 +253,3 @@ def test_a_preset_is_the_same_when_it_was_frozen(preset: Preset) -> None:
         workspace=WorkspaceConfig(path=str(Path.cwd().resolve())),
     )
     assert load_goal_text(dump_goal(goal), "frozen", {}, {}) == goal
-
-
-def test_chat_is_another_name_of_the_built_in_agent() -> None:
-    chat, builtin = (load(f'agent = "{name}"\nmodel = "a/b"').agent for name in ("chat", "builtin"))
-    assert chat == builtin == AgentConfig(model="a/b")
-    assert AgentConfig(use="chat").use == "builtin"
-    assert not AgentConfig(use="chat").external

@@ -207,7 +207,7 @@ resume_prompt = "{{x}} {feedback} {iteration} {missing} {objective}"
 max_iterations = 3
 timeout = "90s"
 [agent]
-use = "chat"
+use = "builtin"
 model = "a/b"
 max_steps = 7
 system_prompt = "s"

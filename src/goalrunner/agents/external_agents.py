@@ -13,7 +13,7 @@ from pathlib import Path
 from goalrunner.agents.parser import AgentParser
 from goalrunner.core.agent_preset import TEXT, Preset, Protocol
 from goalrunner.core.errors import UsageError
-from goalrunner.core.goal_tables import BUILTIN, BUILTIN_ALIAS, AgentConfig
+from goalrunner.core.goal_tables import BUILTIN, AgentConfig
 from goalrunner.system.launcher import SHELL, program_outside
 
 ACP, COMMAND = "acp", "command"
@@ -23,7 +23,7 @@ GROUP = "goalrunner.agents"
 """The entry-point group in which other packages register subclasses of AgentParser."""
 
 
-_RESERVED = (BUILTIN, BUILTIN_ALIAS, COMMAND, ACP)
+_RESERVED = (BUILTIN, COMMAND, ACP)
 BUILT_IN = {
     "claude": "Claude",
     "codex": "Codex",

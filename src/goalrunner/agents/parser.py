@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from goalrunner.core.agent_preset import Preset
-from goalrunner.core.json_values import at as at
-from goalrunner.core.json_values import clean as clean
-from goalrunner.core.json_values import items as items
-from goalrunner.core.json_values import text as text
+from goalrunner.core.messages import at as at
+from goalrunner.core.messages import clean as clean
+from goalrunner.core.messages import items as items
+from goalrunner.core.messages import text as text
 
 _LARGEST: Final = 10**15
 """No plausible number of tokens or dollars is larger."""

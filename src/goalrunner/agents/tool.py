@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goalrunner.core.activity import running
-from goalrunner.core.agent_ports import ProposedPlan
 from goalrunner.core.errors import one_line
+from goalrunner.core.events import PlanProposed
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.llm import ToolSpec
 from goalrunner.system.launcher import SHELL
@@ -46,7 +46,7 @@ class ToolOutput:
     output: bytes | Path
     summary: str
     duration: float = 0.0
-    plan: ProposedPlan | None = None
+    plan: PlanProposed | None = None
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Plan(NoteTool):
     stop_reason: str = Field(default="", max_length=500, description="Why you may stop, where you think so.")
 
     async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
-        plan = ProposedPlan(
+        plan = PlanProposed(
             current=one_line(self.current),
             pending=tuple(map(one_line, self.pending)),
             completed={one_line(step): shown for step, shown in self.completed.items()},

@@ -18,7 +18,7 @@ from goalrunner.cli.drive import workspace_state
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import BUILTIN, agent_name
+from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
 from goalrunner.goalfile.agents import preset_named
 from goalrunner.reports.figures import count
@@ -282,7 +282,7 @@ def _proposal(command: str | None, agent: str | None, model: str | None, judge: 
 def _agent(name: str | None, model: str | None, *, ask: bool) -> Installed | None:
     """Return the agent that is named in an option or variable, the only one, or the one that a person chooses."""
     environ = os.environ
-    name = agent_name(name or ("" if model else environ.get("GOAL_AGENT", "").strip()))
+    name = name or ("" if model else environ.get("GOAL_AGENT", "").strip())
     if name and name != BUILTIN:
         preset_named(name, {}, environ)
         return Installed(name)

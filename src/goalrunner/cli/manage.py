@@ -79,13 +79,12 @@ def doctor(
 def _target(name: str | None, goal_file: Path | None) -> Goal:
     """Return a goal with the agent to check: the named one, else that of the goal, of GOAL_AGENT, or the built-in one."""
     from goalrunner.agents.external_agents import ACP, COMMAND
-    from goalrunner.core.goal_tables import BUILTIN, AgentConfig, agent_name
+    from goalrunner.core.goal_tables import BUILTIN, AgentConfig
     from goalrunner.goalfile.agents import preset_named
 
     if name is not None:
         os.environ.pop("GOAL_AGENT", None)
     goal = goals.resolved(goal_file, {"objective": None if goal_file else "doctor"})
-    name = agent_name(name) if name is not None else None
     if name is None or name == goal.agent.use:
         return goal
     if name in (ACP, COMMAND):

@@ -8,24 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from goalrunner.core.events import Account, Record
+from goalrunner.core.events import Account, PlanProposed, Record
 from goalrunner.core.observation import EvidenceRow, Observation
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.run_state import Approval, RunState
 
 Message = Mapping[str, Any]
 """A chat message in OpenAI's shape: role, content (str), tool_calls, tool_call_id, name."""
-
-
-@dataclass(frozen=True)
-class ProposedPlan:
-    """The plan of an agent, before its completed steps are checked."""
-
-    current: str = ""
-    pending: tuple[str, ...] = ()
-    completed: Mapping[str, str] = field(default_factory=dict)
-    """Step -> id of the observation that the agent gives as evidence."""
-    stop_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,8 +38,8 @@ class ToolResult:
     """Whether it may have changed the workspace."""
     notice: Literal["blocked", "question"] | None = None
     """What `command` tells the run besides: the agent cannot go on, or asks a person."""
-    plan: ProposedPlan | None = None
-    """A plan to record; the runner then writes the output."""
+    plan: PlanProposed | None = None
+    """A plan to record, before its completed steps are checked; the runner then writes the output."""
     reported_by: str = ""
     """The external agent that reported it; empty if the runner saw it."""
 

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import date, time
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -222,12 +221,6 @@ def one_line(text: str, longest: int = 200) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-def some_of(names: Sequence[str], most: int) -> str:
-    """Return the first names: "a, b and 3 more"."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def kind_of(value: object) -> str:
     """Return the kind of a value in words."""
     name = type(value).__name__
@@ -245,8 +238,6 @@ def shown(value: object) -> str:
     """Return a value as it is written in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return "of that size"
     if isinstance(value, str):
         return quoted(value)
     return str(value) if isinstance(value, int | float) else kind(value)
@@ -257,13 +248,13 @@ def kind(value: object) -> str:
     if isinstance(value, str | int | float):
         word = "the string " if isinstance(value, str) else "the number "
         return shown(value) if isinstance(value, bool) else word + shown(value)
-    named = {Mapping: "a table", list: "a list", tuple: "a list", date: "a date or time", time: "a date or time"}
-    known = (words for form, words in named.items() if isinstance(value, form))
-    return next(known, f"a value of type {type(value).__name__}")
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if isinstance(value, list | tuple) else f"a value of type {type(value).__name__}"
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names: "a, b and 3 more"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

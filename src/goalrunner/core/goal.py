@@ -21,17 +21,6 @@ SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 SHORT_KEYS: dict[str, tuple[str, ...]] = {"model": ("agent", "model"), "validator": ("validators",)}
 """Keys that are the short form of another one."""
 
-_TRIAL = "was removed: goal doctor --try runs one real round with the agent's own provider; remove it"
-_PARSER = 'was removed; write stream = "claude", or the name of another agent whose parser reads the output'
-REMOVED: dict[str, str] = {
-    "clean_proof": 'was removed; write [workspace] check = "in-place" to run validators in the workspace itself',
-    "link": 'was removed; name folders of installed packages with dependencies = ["..."]',
-    "jailed_env": "was renamed; write sandbox_env",
-    **dict.fromkeys(("rules", "session_after"), _PARSER),
-    **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
-}
-"""Keys that this version does not have, with what to write instead."""
-
 RESERVED_AGENTS = (tables.BUILTIN, "command", "acp")
 """Agents that have no preset."""
 
@@ -91,7 +80,7 @@ def _free_name(validator: tables.ValidatorSpec, taken: set[str]) -> str:
 
 
 def _agent_name(name: str) -> str:
-    if name in (*RESERVED_AGENTS, tables.BUILTIN_ALIAS):
+    if name in RESERVED_AGENTS:
         raise ValueError("is built in and cannot be redefined; choose another name")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError("is not a valid name of an agent; write letters, digits, dots, dashes and underscores")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
 from goalrunner.core import field_types as fields
 from goalrunner.core.agent_preset import BudgetName, Protocol
@@ -36,14 +36,6 @@ AGENT_MODEL = "agent"
 
 BUILTIN = "builtin"
 """As an agent: the built-in one."""
-BUILTIN_ALIAS = "chat"
-"""Another name of the built-in agent, from earlier versions."""
-
-
-def agent_name(name: str) -> str:
-    """Return the name of an agent without its alias."""
-    return BUILTIN if name == BUILTIN_ALIAS else name
-
 
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_STEPS = 100
@@ -118,9 +110,7 @@ Command = Annotated[
 class AgentConfig(Frozen):
     """Settings of the agent that does the work."""
 
-    use: Annotated[fields.Line, AfterValidator(agent_name)] = Field(
-        BUILTIN, description='"builtin"; "command" or "acp" with a command; or a preset'
-    )
+    use: fields.Line = Field(BUILTIN, description='"builtin"; "command" or "acp" with a command; or a preset')
     command: Command = Field((), description="an external agent's command; a single word is run through sh -c")
     args: tuple[fields.String, ...] = Field((), description="words added to the command of a preset")
     protocol: Protocol | None = Field(None, description="protocol of a preset; None: its default")

@@ -1,4 +1,4 @@
-"""Chat messages: their form, and their conversion to observations and claims.
+"""Chat messages: their form, their conversion to observations and claims, and access to JSON of unknown structure.
 
 Tool messages are observations, assistant messages are claims. User and system messages are neither; a judge does not see
 them. If the response is the deliverable, the last assistant message is an observation as well.
@@ -7,6 +7,7 @@ them. If the response is the deliverable, the last assistant message is an obser
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -26,6 +27,7 @@ _OTHER_BLOCKS = frozenset(
 )
 """Blocks that contain neither text nor tool results."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
 _FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
 
@@ -251,3 +253,27 @@ def _command(arguments: object, known: object) -> str:
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     return json.dumps(arguments, ensure_ascii=False, default=str)
+
+
+def at(value: Any, *path: str) -> Any:
+    """Return what is at a path of keys, or None."""
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def items(value: Any) -> list[Any]:
+    """Return a list as it is, and an empty list for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """Return a string that can be encoded; empty for anything else."""
+    return clean(value) if isinstance(value, str) else ""
+
+
+def clean(value: str) -> str:
+    """Replace lone surrogates, which cannot be encoded."""
+    return value if value.isascii() or _SURROGATE.search(value) is None else _SURROGATE.sub("?", value)

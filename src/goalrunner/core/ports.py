@@ -109,16 +109,10 @@ class Critic(Protocol):
         """Return the score of the agent's response. `agent` is the conversation, with `messages`."""
 
 
-@dataclass(frozen=True)
-class CritiqueRequest:
-    context: ValidationContext
-    evidence: AuditRequest
-
-
 class Reviewer(Protocol):
     """Asks one critic for the critique of a round. What it raises becomes a critique without a score."""
 
-    async def review(self, request: CritiqueRequest, recorder: Recorder) -> Critique: ...
+    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique: ...
 
 
 class Workspace(Protocol):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from goalrunner.core import events
-from goalrunner.core.agent_ports import ProposedPlan
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import KEPT, Approval, Interruption, MemoryStop, Phase, RunState, Stall
@@ -164,8 +163,8 @@ Find = Callable[[str], Observation | None]
 """Return the observation of that id, or None."""
 
 
-def settle_plan(plan: ProposedPlan, find: Find) -> tuple[events.PlanProposed, str]:
-    """Return the event with the accepted part of a plan, and the reply for the agent.
+def settle_plan(plan: events.PlanProposed, find: Find) -> tuple[events.PlanProposed, str]:
+    """Return the accepted part of an agent's plan, and the reply for the agent.
 
     The reply contains none of the agent's words, because it becomes an observation that a judge may quote.
     """
@@ -174,15 +173,15 @@ def settle_plan(plan: ProposedPlan, find: Find) -> tuple[events.PlanProposed, st
     told = [f"- completed step {numbers[step]} is not believed: {why}" for step, why in refusals.items()]
     if any(map(is_runners, (*plan.pending, plan.current))):
         told.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
-    event = events.PlanProposed(
-        current="" if is_runners(plan.current) else plan.current,
-        pending=tuple(step for step in plan.pending if not is_runners(step)),
-        completed={step: shown for step, shown in plan.completed.items() if step not in refusals},
-        refused=tuple(refusals),
-        stop_reason=plan.stop_reason,
-    )
-    head = f"The plan is kept: {len(event.completed)} completed, {len(event.pending)} pending."
-    return event, "\n".join([head, *told]) + "\n"
+    accepted = {
+        "current": "" if is_runners(plan.current) else plan.current,
+        "pending": tuple(step for step in plan.pending if not is_runners(step)),
+        "completed": {step: shown for step, shown in plan.completed.items() if step not in refusals},
+        "refused": tuple(refusals),
+    }
+    settled = plan.model_copy(update=accepted)
+    head = f"The plan is kept: {len(settled.completed)} completed, {len(settled.pending)} pending."
+    return settled, "\n".join([head, *told]) + "\n"
 
 
 def _refusal(step: str, shown: str, find: Find) -> str:

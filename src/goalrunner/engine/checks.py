@@ -13,7 +13,7 @@ from goalrunner.core.agent_ports import Pausing
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest, CheckRun, CritiqueRequest, ValidationContext
+from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.state_updates import baseline_standing
 from goalrunner.engine.journal import Journal, Parts
@@ -142,9 +142,9 @@ class Checks:
         self._journal.append(events.CritiqueStarted(round=number))
         before, began = self._state.usage.get("critic", Usage()), time.monotonic()
         context = self._context(self._state.iterations + 1, response)
-        request = CritiqueRequest(context, await self._request(number))
+        evidence = await self._request(number)
         with self._agent_paused():
-            said = await usable(reviewer.review(request, self._recorder))
+            said = await usable(reviewer.review(context, evidence, self._recorder))
         used = self._state.usage.get("critic", Usage()).since(before)
         self._journal.append(
             events.CritiqueFinished(

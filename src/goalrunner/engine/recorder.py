@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalrunner.core import events
-from goalrunner.core.agent_ports import AgentRun, Message, ProposedPlan, Recorded, ToolResult, Unfinished
+from goalrunner.core.agent_ports import AgentRun, Message, Recorded, ToolResult, Unfinished
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.events import Account, Record
@@ -112,7 +112,7 @@ class RunRecorder:
         store.settle()
         return recorded(observation, artifacts)
 
-    def _planned(self, result: ToolResult, plan: ProposedPlan) -> ToolResult:
+    def _planned(self, result: ToolResult, plan: events.PlanProposed) -> ToolResult:
         """Record a plan; return the result for the agent. After a crash in between, the call counts as interrupted."""
         event, told = settle_plan(plan, self._journal.trail().observation)
         self._journal.append(event)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from goalrunner.core.errors import nearest, quoted
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.goal import SHORT_KEYS, SHORT_TABLES, Goal, short_form_conflicts, validator_tables
-from goalrunner.core.goal_tables import BUILTIN, agent_name
+from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.goalfile.problems import Problems, Source, Spot
 from goalrunner.goalfile.toml_text import Key
 
@@ -80,8 +80,6 @@ class Layer:
 
 def _absolute(key: Key, value: str, base: Path) -> str:
     """Return a path, or the name of a recording, from the folder that it starts from; any other text as it is."""
-    if key == ("agent", "use"):
-        return agent_name(value)
     prefix = SCRIPTED if key[1:] == ("model",) and value.startswith(SCRIPTED) else ""
     path = value.removeprefix(prefix)
     if (prefix and path) or (key == ("workspace", "path") and value.strip()):

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 
 from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, shown
 from goalrunner.core.field_types import InnerError
-from goalrunner.core.goal import REMOVED
 from goalrunner.goalfile.toml_text import NOWHERE, Key, Place, Positions
 
 
@@ -155,9 +154,6 @@ def _reason(detail: Any, path: Key, model: type[BaseModel]) -> str:
 
 def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
     key, valid = str(spot.path[-1]), _keys(model, table.path)
-    if key in REMOVED:
-        spot.wrong_key(f"{spot.label} {REMOVED[key]}")
-        return
     homes = [header for header, path in _tables(model) if key in _keys(model, path)]
     if homes:
         remedy = f"it belongs {' or '.join(homes)}"

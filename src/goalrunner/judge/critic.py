@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
-from goalrunner.core.ports import CritiqueRequest
+from goalrunner.core.ports import AuditRequest, ValidationContext
 from goalrunner.judge.audit import JudgeSession
 from goalrunner.judge.excerpt import TOKEN, excerpt, fence
 from goalrunner.judge.prompt_builder import least_tokens
@@ -62,16 +62,16 @@ class ModelCritic:
         self._nonce = nonce
         self._redact = redact
 
-    async def review(self, request: CritiqueRequest, recorder: Recorder) -> Critique:
+    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
         """Ask, and again after an answer that cannot be read. Raise ModelError and BudgetExhausted."""
         nonce = self._nonce()
-        response = fence("response", excerpt(request.context.response.strip(), _RESPONSE, nonce), nonce, harmless=True)
+        response = fence("response", excerpt(context.response.strip(), _RESPONSE, nonce), nonce, harmless=True)
         title = "The agent's last message of this round, a claim like any other:"
         form = replace(OPINION, rules=CRITIC_SYSTEM_PROMPT, question=f"{title}\n{response}\n\n{CRITIC_FORMAT}")
         window = self._llm.context_window()
         most = DEFAULT_AUDIT_TOKENS if window is None else min(DEFAULT_AUDIT_TOKENS, window // 2)
         session = JudgeSession(self._llm, recorder, form, (CriticAnswer, "critique"), self._redact, "critic")
-        await session.begin(request.evidence, nonce, max(most, least_tokens(request.evidence, form)))
+        await session.begin(evidence, nonce, max(most, least_tokens(evidence, form)))
         while True:
             text = await session.ask()
             try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.json_values import clean
+from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.failure import FailureKind, ProviderFailure
 

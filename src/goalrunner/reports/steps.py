@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from goalrunner.core import events
-from goalrunner.core.errors import some_of
+from goalrunner.core.errors import some
 from goalrunner.core.events import Plan, Record
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
@@ -70,7 +70,7 @@ def _work_lines(event: events.Event) -> Iterator[Line]:
                 calls = figures.count(event.steps, "model call")
                 yield _warning("agent", f"turn ended after {calls}; the limit is [agent] max_steps")
             if event.left:
-                names = some_of([cut(one_line(name), _LONGEST_NAME) for name in event.left], _NAMED)
+                names = some([cut(one_line(name), _LONGEST_NAME) for name in event.left], _NAMED)
                 yield _warning("agent", f"processes that it left running were ended: {names}")
         case events.UsageRecorded(usage=usage) if usage.retries:
             times = figures.count(usage.retries, "time")
@@ -107,13 +107,13 @@ def _check_lines(event: events.Event) -> Iterator[Line]:
             if event.refusal:
                 yield _failed("checks", "; ".join(filter(None, (event.refusal, event.hint))))
             if event.leaked:
-                yield _failed("checks", f"the workspace changed while it was checked: {some_of(event.leaked, _NAMED)}")
+                yield _failed("checks", f"the workspace changed while it was checked: {some(event.leaked, _NAMED)}")
             if event.changed_checks:
-                paths = some_of(event.changed_checks.paths, _NAMED)
+                paths = some(event.changed_checks.paths, _NAMED)
                 yield _warning("checks", f"pass only with the agent's version of {paths}")
             yield from (_warning("note", label) for label in event.labels)
         case events.WorkspaceChanged():
-            paths = some_of(event.paths, _NAMED)
+            paths = some(event.paths, _NAMED)
             yield _warning("checks", f"the workspace changed after the check ({paths}); validators run again")
 
 
@@ -175,7 +175,7 @@ def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
     if event.note:
         yield f"note: {event.note}", "plain"
     if event.changed:
-        yield f"changed between sessions: {some_of(event.changed, _NAMED)}", "warn"
+        yield f"changed between sessions: {some(event.changed, _NAMED)}", "warn"
     for account, usage in event.in_flight.items():
         if usage.uncounted_calls:
             yield f"{account}: the usage of the interrupted turn is unknown", "warn"

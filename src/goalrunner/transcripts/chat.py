@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from goalrunner.core.errors import UsageError
-from goalrunner.core.json_values import at, clean, items, text
-from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, text_of, unknown_block
+from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, at, clean, items, text, text_of, unknown_block
 from goalrunner.core.observation import Trail
 from goalrunner.transcripts.row_reader import RowReader, as_text, parsed
 from goalrunner.transcripts.source import Deliverable, Source

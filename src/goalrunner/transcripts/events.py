@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from goalrunner.core.json_values import at, items, text
+from goalrunner.core.messages import at, items, text
 from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, number, parsed
 from goalrunner.transcripts.source import Source
 

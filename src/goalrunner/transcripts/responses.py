@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from goalrunner.core.json_values import at, items, text
+from goalrunner.core.messages import at, items, text
 from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, parsed
 from goalrunner.transcripts.trail_builder import TrailBuilder
 

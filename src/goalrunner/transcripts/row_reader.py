@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, ClassVar
 
-from goalrunner.core.json_values import at, clean
+from goalrunner.core.messages import at, clean
 from goalrunner.core.observation import Trail
 from goalrunner.transcripts.source import Deliverable, Source
 from goalrunner.transcripts.trail_builder import TrailBuilder, as_json

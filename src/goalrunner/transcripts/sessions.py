@@ -6,8 +6,7 @@ import re
 from functools import partial
 from typing import Any
 
-from goalrunner.core.json_values import at, clean, items, text
-from goalrunner.core.messages import text_of
+from goalrunner.core.messages import at, clean, items, text, text_of
 from goalrunner.core.observation import Trail
 from goalrunner.core.summary import EvidenceIndex
 from goalrunner.records.artifacts import ArtifactStore, read_message

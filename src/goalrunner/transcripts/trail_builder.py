@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from goalrunner.core.json_values import at, clean, items, text
+from goalrunner.core.messages import at, clean, items, text
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of, trail_with
 from goalrunner.transcripts.source import Deliverable
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from goalrunner.core.json_values import at, items, text
+from goalrunner.core.messages import at, items, text
 from goalrunner.core.observation import source_of
 from goalrunner.transcripts.chat import ChatReader
 from goalrunner.transcripts.responses import add_item

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed, last_line_critique
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
-from goalrunner.core.ports import CritiqueRequest, Launcher, ValidationContext
+from goalrunner.core.ports import AuditRequest, Launcher, ValidationContext
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.child import traceback_end
 from goalrunner.validators.kinds import PythonValidator, response_message, returned_by
@@ -34,11 +34,11 @@ class SpecCritic:
         self._spec = ValidatorSpec(name="critic", run=run, python=python, pass_env=variables)
         self._open_place = open_place
 
-    async def review(self, request: CritiqueRequest, recorder: Recorder) -> Critique:
+    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
         """Run it once. Raise EnvironmentFailed."""
         async with self._open_place() as (launcher, workspace, env):
             kind = _Command if self._spec.run is not None else _Callable
-            context = replace(request.context, workspace=workspace)
+            context = replace(context, workspace=workspace)
             result, output = await kind(self._spec, launcher, env).validate(context)
         if output is not None:
             output.unlink(missing_ok=True)
@@ -94,13 +94,13 @@ class CallableCritic:
         self._function = function
         self._timeout = timeout
 
-    async def review(self, request: CritiqueRequest, recorder: Recorder) -> Critique:
+    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
         """Call it once. Raise UnusableCritiqueError."""
         deadline = asyncio.timeout(self._timeout)
         try:
             async with deadline:
-                response = response_message(request.context.response)
-                return critique_of(await returned_by(self._function, response, request.context.conversation))
+                response = response_message(context.response)
+                return critique_of(await returned_by(self._function, response, context.conversation))
         except UnusableCritiqueError:
             raise
         except TimeoutError as error:

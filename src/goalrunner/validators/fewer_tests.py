@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from goalrunner.checking.protection import Difference, Protection
-from goalrunner.core.errors import some_of
+from goalrunner.core.errors import some
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
 from goalrunner.validators.baseline_status import BaseResults
 from goalrunner.validators.spec_validator import Answer
@@ -105,11 +105,11 @@ def compared(
     if gone := missing_tests(base, now, protected):
         count = f"{len(gone)} protected test{'' if len(gone) == 1 else 's'}"
         summary = f"{count} did not run: {gone[0]}{', ...' if len(gone) > 1 else ''}"
-        return _red(now, summary, f"{count} of the start did not run: {some_of(gone, _NAMED_IN_FEEDBACK)}"), ()
+        return _red(now, summary, f"{count} of the start did not run: {some(gone, _NAMED_IN_FEEDBACK)}"), ()
     moved = {identifier.partition("::")[2] for identifier in {*now.test_ids} - {*base.test_ids}}
     lost = missing_tests(base, now, lambda path: not protected(path))
     if others := [identifier for identifier in lost if identifier.partition("::")[2] not in moved]:
-        labels.append(f"fewer tests: {some_of(others, _NAMED)}")
+        labels.append(f"fewer tests: {some(others, _NAMED)}")
     for runner in dict.fromkeys(count.runner for count in base.suite.counts):
         wrong, label = _of_runner(runner, base, now, suite=suite, freed=freed)
         if wrong:
