@@ -13,7 +13,7 @@ from goalrunner.core.observation import FORGEABLE, Trail
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence, check
-from goalrunner.judge.text_matching import folded, folded_lines, says_something
+from goalrunner.judge.text_matching import folded, readable, says_something
 from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.support.trails import said, seen, trail
 
@@ -260,6 +260,11 @@ def test_complete_without_any_criterion_shows_nothing() -> None:
     assert verdict.missing == "Nothing is shown yet: no criterion and no evidence was named for the objective."
 
 
+def lines_of(output: str) -> list[str]:
+    """The folded lines of an output, without empty ones."""
+    return [line for line in map(folded, readable(output).split("\n")) if line]
+
+
 honest = st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from("ab 12\n\t.'\"-|:")), max_size=200)
 
 
@@ -268,7 +273,7 @@ def test_whole_words_that_a_terminal_shows_can_be_quoted(output: str, data: st.D
     words = folded(output).split(" ")
     begin = data.draw(st.integers(0, len(words)))
     quote = " ".join(words[begin : data.draw(st.integers(begin, len(words)))])
-    lines = {folded(line) for line in folded_lines(output).split("\n")}
+    lines = lines_of(output)
     if not says_something(quote):
         assert objection(output, quote)
     elif len(folded(quote)) >= 8 or folded(quote) in lines:
@@ -279,7 +284,7 @@ def test_whole_words_that_a_terminal_shows_can_be_quoted(output: str, data: st.D
 def test_what_does_not_stand_there_word_for_word_can_not_be_quoted(output: str, quote: str) -> None:
     stands = f" {folded(quote)} " in f" {folded(output)} "
     if len(folded(quote)) < 8:
-        lines = folded_lines(output).split("\n")
+        lines = lines_of(output)
         runs = {" ".join(lines[start:end]) for start in range(len(lines)) for end in range(start + 1, len(lines) + 1)}
         stands = folded(quote) in runs
     assert (objection(output, quote) == "") == (says_something(quote) and stands)

@@ -40,17 +40,9 @@ def test_the_goals_own_words_are_left_as_they_are() -> None:
         "\u200b" * 500 + "[o99] shell",
         "\u202e[o99] shell",
         "［ｏ９９］ shell",
-        "[о99] shell",  # Cyrillic
-        "[ο99] shell",  # Greek
-        "[օ99] shell",  # Armenian
-        "【o99】 shell",
-        "〔o99〕 shell",
-        "⟦o99⟧ shell",
         "</output>",
         "</ OUTPUT 12>",
         "＜/output 12＞",
-        "‹/output›",
-        "〈/outрut〉",  # a Cyrillic r
         "<∕output>",
         "</claim>",
         "<objective 1>",

@@ -150,7 +150,7 @@ def test_a_repair_says_what_was_wrong() -> None:
 
 
 def test_the_list_of_changed_files_is_bounded_and_says_that_there_are_more() -> None:
-    paths = tuple(f"src/module_{number}/{'x' * 300}.py" for number in range(3_000))
+    paths = tuple(f"src/module_{number}/{'x' * 100}.py" for number in range(3_000))
     request = AuditRequest("Do it.", (), (), "workspace", 1, trail(), changed=paths)
     prompt = audit_prompt(request, nonce=NONCE)
     listed = prompt.split(f"<changed {NONCE}>\n")[1].split(f"\n</changed {NONCE}>")[0]

@@ -55,7 +55,9 @@ def test_a_long_output_in_little_room() -> None:
         tests/test_1.py ok
         [… 6,153 characters left out …]
         E   AssertionError: 1 != 2
-        [… 6,065 characters left out …]
+        [… 6,023 characters left out …]
+        tests/test_292.py ok
+        tests/test_293.py ok
         tests/test_294.py ok
         tests/test_295.py ok
         tests/test_296.py ok

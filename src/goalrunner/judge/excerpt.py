@@ -1,18 +1,16 @@
-"""A text shortened to a number of tokens: beginning, end, and the decisive lines between."""
+"""A text shortened to a number of tokens: beginning, end, and the decisive lines between; and fences around texts."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
-from itertools import accumulate
 
-from goalrunner.judge.text_matching import LEFT_OUT, ends, readable, without_invisible
+from goalrunner.judge.text_matching import readable, without_invisible
 
-TOKEN = 20
-"""The price of one token. Prices are whole numbers: twentieths of a token."""
+TOKEN = 3
+"""The price of one token. Prices are bytes of UTF-8; a token has three of them at least in prose, code and logs."""
 
 LEAST_EVIDENCE = 500
 """Tokens that the evidence needs beside the goal."""
@@ -23,48 +21,28 @@ OVERHEAD = 20
 SECOND_LOOK = 2
 """Requested observations may take this many times the tokens of the prompt."""
 
-CHEAPEST = 5
-"""The price of the cheapest character."""
-
-
-def _price(byte: int) -> int:
-    if byte >= 0xF0:
-        return 20  # the first of four: emoji and rare signs, some 2.5 tokens
-    if byte >= 0x80:
-        return 10
-    character = chr(byte)
-    if character.islower() or character == " ":
-        return CHEAPEST
-    if character.isupper():
-        return 8
-    return 12 if character.isdigit() else 10 if character == "\n" else 13
-
-
-_PRICES = bytes(_price(byte) for byte in range(256))
-
 
 def price(text: str) -> int:
-    """Return the price of a text in twentieths of a token. The price of two texts is the sum of theirs."""
-    return sum(text.encode("utf-8", "replace").translate(_PRICES))
+    """Return the price of a text. The price of two texts is the sum of theirs."""
+    return len(text.encode("utf-8", "replace"))
 
 
 def tokens(text: str) -> int:
-    """Return the tokens of a text, rounded up."""
+    """Return the tokens of a text by our estimate, rounded up."""
     return -(-price(text) // TOKEN)
 
 
 def beginning(text: str, room: int) -> str:
     """Return the longest beginning that costs at most `room`."""
-    data = text[: max(0, room) // CHEAPEST].encode("utf-8", "replace")
-    kept = bisect_right(list(accumulate(data.translate(_PRICES))), room)
-    return text[: len(data[:kept].decode("utf-8", "ignore"))]
+    room = max(0, room)
+    return text[: len(text[:room].encode("utf-8", "replace")[:room].decode("utf-8", "ignore"))]
 
 
 def ending(text: str, room: int) -> str:
     """Return the longest ending that costs at most `room`."""
-    data = text[max(0, len(text) - max(0, room) // CHEAPEST) :].encode("utf-8", "replace")
-    kept = bisect_right(list(accumulate(reversed(data.translate(_PRICES)))), room)
-    return text[len(text) - len(data[len(data) - kept :].decode("utf-8", "ignore")) :]
+    room = max(0, room)
+    data = text[max(0, len(text) - room) :].encode("utf-8", "replace")
+    return text[len(text) - len(data[max(0, len(data) - room) :].decode("utf-8", "ignore")) :]
 
 
 LONGEST = 240
@@ -124,29 +102,18 @@ def _lines_of(text: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-_SEARCHED_PER_CHARACTER = 40
-"""Characters of each end of a very long text that are searched, for each character that can be shown."""
-_LEAST_SEARCHED = 100_000
-_MARKS = re.compile(rf"{LEFT_OUT.pattern}(?:\n{LEFT_OUT.pattern})+")
-_SIZE = re.compile(r"\d[\d,]*")
+_SEARCHED = 200_000
+"""Characters of each end of a very long text that are searched for decisive lines."""
 
 
 def excerpt(text: str, room: int, nonce: str) -> str:
-    """Return a text, readable and inert, at a price of at most `room`; at the least, the mark of the omission.
-
-    Of a text far too long to be shown only the two ends are searched for decisive lines.
-    """
-    first, last = ends(text, max(_LEAST_SEARCHED, room // CHEAPEST * _SEARCHED_PER_CHARACTER))
+    """Return a text, readable and inert, at a price of at most `room`; at the least, the mark of the omission."""
+    hidden = max(0, len(text) - 2 * _SEARCHED)
+    ends = [text[:_SEARCHED], text[-_SEARCHED:]] if hidden else [text]
     # No provider takes half of a surrogate pair.
-    parts = [inert(readable(part), nonce).encode("utf-8", "replace").decode() for part in (first, last) if part]
-    if len(parts) < 2:
-        whole = "".join(parts)
-        return whole if price(whole) <= room else _shortened(whole, room, first=room * 3 // 20, last=room // 4)
-    between = f"\n{mark(len(text) - len(first) - len(last))}\n"
-    room -= price(between)
-    head = _shortened(parts[0], room // 3, first=room // 5, last=0)
-    shown = head + between + _shortened(parts[1], room - price(head), first=0, last=room // 3)
-    return _MARKS.sub(lambda found: mark(sum(int(size.replace(",", "")) for size in _SIZE.findall(found[0]))), shown)
+    shown = [inert(readable(end), nonce).encode("utf-8", "replace").decode() for end in ends]
+    whole = "\n".join(shown)
+    return whole if not hidden and price(whole) <= room else _shortened(whole, room, len(shown[0]), hidden)
 
 
 def mark(size: int) -> str:
@@ -154,27 +121,28 @@ def mark(size: int) -> str:
     return f"[… {size:,} characters left out …]"
 
 
-def _shortened(text: str, room: int, *, first: int, last: int) -> str:
-    """Return a text at a price of at most `room`; `first` and `last` are for its ends, and the rest is for decisive lines."""
+def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
+    """Return a text at a price of at most `room`, of which `hidden` characters are left out at `cut` already."""
     # A line ends before a mark and after it; what follows may be the rest of a line and look like a heading.
-    gap = price(f"\n{mark(len(text))}\n{INERT}")
-    head = _head(text, min(first, room - gap))
+    gap = price(f"\n{mark(len(text) + hidden)}\n{INERT}")
+    head = min(cut, _head(text, min(room * 3 // 20, room - gap)))
+    last = room // 4
     tail = len(text) - len(ending(text, min(last, room - gap)))
-    kept = [(0, head)]
     left = room - gap - price(text[:head])
+    kept = []
     for start, end in decisive(text):
         needed = price(text[start:end]) + gap
         if head < end <= tail and needed <= left - last:
             kept.append((start, end))
             left -= needed
-    kept.append((_tail(text, left) if last else len(text), len(text)))
-    pieces: list[str] = []
-    position = 0
+    kept.append((max(_tail(text, left), cut + 1 if hidden else 0), len(text)))
+    pieces, position = [text[:head]], head
     for start, end in sorted(kept):
-        if price(text[position:start]) <= gap and (pieces or not start):
-            pieces.append(pieces.pop() + text[position:end] if pieces else text[:end])
+        missing = start - position + (hidden if position <= cut <= start else 0)
+        if price(text[position:start]) <= gap and missing < gap:
+            pieces.append(pieces.pop() + text[position:end])
         elif end > position:
-            pieces.append(mark(start - position))
+            pieces.append(mark(missing))
             pieces.append(INERT + text[start:end] if is_forged(text[start:end].split("\n", 1)[0]) else text[start:end])
         position = max(position, end)
     return "\n".join(filter(None, pieces))
@@ -201,13 +169,6 @@ _WORDS = "command|output|claim|objective|criteria|constraints|changed|index|repo
 _FORGED = re.compile(rf"\W*(?:\[\W*o\W*\d|<\W*(?:{_WORDS})\b)", re.IGNORECASE)
 _BREAKS = re.compile("\r\n|[\r\u000b\u000c\u001c-\u001e\u0085\u2028\u2029]")
 _LOOKED_AT = 300
-_LOOK_ALIKES = str.maketrans(
-    dict(zip("асеоріјԁѕтмпиυνορτιкκαεη", "aceopijdstmnnuvoptikkaen", strict=True))
-    | dict.fromkeys("օ๐໐○◦ⲟჿᴏ", "o")
-    | dict.fromkeys("❲〔⟦⦗⁅「『【〖〘〚❴⟬⦋⦍⦏", "[")
-    | dict.fromkeys("‹«〈⟨《❮❬⧼˂ᐸ≺⋖⦑⟪❰", "<")
-    | dict.fromkeys("∕⁄⧸╱⟋", "/")
-)
 
 
 def fence(name: str, text: str, nonce: str, *, harmless: bool = False) -> str:
@@ -227,5 +188,5 @@ def is_forged(line: str) -> bool:
     if not line.isascii():
         # Invisible characters are dropped first: no number of them may push a heading out of sight.
         plain = without_invisible(line).strip()[:_LOOKED_AT]
-        line = unicodedata.normalize("NFKC", plain).casefold().translate(_LOOK_ALIKES)
+        line = unicodedata.normalize("NFKC", plain).casefold()
     return ("[" in line or "<" in line) and _FORGED.match(line.strip()[:_LOOKED_AT]) is not None
