@@ -19,7 +19,7 @@ from tests.support.workspaces import git, make_repository, write
 VALIDATOR = r"""
 echo overwritten >> tests/test_a.py; echo changed > src/a.py; rm -rf src/deep; mkdir -p empty/made; echo n > empty/made/new.py
 rm -rf link; ln -s /etc link; chmod 755 plain.txt; mkdir build; echo b > build/other; rm -rf planted; echo x > planted
-rmdir hollow; chmod 700 src; chmod 600 src/staged.py; chmod 666 .gitignore; rm -rf tests/nested; mkfifo src/pipe
+rmdir hollow; chmod 700 src; chmod 600 src/staged.py; chmod 666 .gitignore; rm -rf tests/nested
 git config user.name n; git config user.email e@x; git add -A; git commit -qm check; git checkout -qb other; git tag late
 git config core.pager x; echo '#!/bin/sh' > .git/hooks/pre-commit; git gc -q
 git init -q made-repo; git rm -q --cached plain.txt
@@ -117,7 +117,7 @@ async def check(workspace: Path, home: Path, script: str, output: Path) -> int |
     store = SnapshotStore(workspace, home, start=home / "start")
     launcher = ProcessLauncher()
     try:
-        environment = InPlace(store, home, guard=launcher.watchdog.token, start=home / "start")
+        environment = InPlace(store, home, start=home / "start")
         async with environment.open(layers(workspace)) as opened:
             argv = ["/bin/sh", "-c", script]
             started = opened.launcher(launcher)

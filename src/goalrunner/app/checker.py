@@ -78,9 +78,7 @@ class CheckRunner:
             home=config.home,
         )
         self._git = GitSettings(workspace, start / "git.json")
-        self._in_place = InPlace(
-            store, config.home, start=start, guard=processes.watchdog.token, outputs=settings.outputs
-        )
+        self._in_place = InPlace(store, config.home, start=start)
         self._environment: CheckEnvironment = self._in_place
         if choice.scratch is not None:
             self._environment = Overlay(choice.scratch, self._env)

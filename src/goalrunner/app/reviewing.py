@@ -179,4 +179,4 @@ def _environment(
     choice = config.check or choose_environment(config.goal, config.workspace, config.home)
     if choice.scratch is not None:
         return Overlay(choice.scratch, child_environment(config.sandbox.environ, withhold=config.withheld))
-    return InPlace(store, config.home, start=folder.start, guard=processes.watchdog.token)
+    return InPlace(store, config.home, start=folder.start)

@@ -116,19 +116,6 @@ def make_parents(root: str, path: str) -> None:
             os.mkdir(here)
 
 
-def rename(source: str, target: str) -> None:
-    """Rename a file or folder; a folder without write permission gets it for that moment. Raise OSError."""
-    try:
-        os.rename(source, target)
-    except PermissionError:
-        mode = os.lstat(source).st_mode
-        if not stat.S_ISDIR(mode) or mode & stat.S_IWUSR:
-            raise
-        os.chmod(source, stat.S_IMODE(mode) | stat.S_IRWXU)
-        os.rename(source, target)
-        os.chmod(target, stat.S_IMODE(mode))
-
-
 def lstat(path: str) -> os.stat_result | None:
     """Return the stat of a path without following a link; None if it does not exist. Raise OSError."""
     try:

@@ -8,18 +8,30 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
 from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, OpenEnvironment, to_its_end
-from goalrunner.checking.files import lstat, no_space, put_file, rename, written
-from goalrunner.checking.journal import Journal, Move, OpenJournal, checks_folder, create, found
-from goalrunner.checking.live_state import git_places, look, record_git_files
+from goalrunner.checking.files import copy_written, lstat, no_space, put_file, written
+from goalrunner.checking.git_files import copy_git, git_places
+from goalrunner.checking.journal import (
+    HIDDEN,
+    NAME,
+    OUTPUTS,
+    Journal,
+    Move,
+    OpenJournal,
+    checks_folder,
+    create,
+    found,
+    modes_of,
+)
 from goalrunner.checking.undo import Undone, Watchdog, undo
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
+from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
@@ -30,26 +42,14 @@ from goalrunner.system.watchdog import end_orphans
 class InPlace:
     """Sets up check environments in the live workspace of a snapshot store. One can be open at a time.
 
-    `home` is GOAL_HOME. `outputs` are patterns of files that checks may write: these stay as a check leaves them.
-    `guard` is the token of the watchdog of the run's launcher. `start` is the folder of the run's ignore rules, if the
-    store was made with one.
+    `home` is GOAL_HOME. `start` is the folder of the run's ignore rules, if the store was made with one.
     """
 
     kind: Kind = "in-place"
 
-    def __init__(
-        self,
-        store: SnapshotStore,
-        home: Path,
-        *,
-        outputs: Sequence[str] = (),
-        guard: str = "",
-        start: Path | None = None,
-    ) -> None:
+    def __init__(self, store: SnapshotStore, home: Path, *, start: Path | None = None) -> None:
         self.store = store
         self.home = home.resolve()
-        self.outputs = tuple(outputs)
-        self.guard = guard
         self.start = (start or store.folder / "start").resolve()
         self.undone = Undone()
         """What the undo of the last check reset."""
@@ -107,12 +107,16 @@ class InPlaceCheck(OpenEnvironment):
         return tagged(env, self._token)
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        """Return the files that match a pattern and that the check has written; they stay when it ends."""
+        """Keep the files that match a pattern and that the check has written; they are put back when it ends."""
         assert self.opened is not None
-        journal = self.opened.journal
-        journal.outputs += [pattern for pattern in patterns if pattern not in journal.outputs]
-        skip = [os.path.relpath(journal.home, self.path), *journal.puts]
-        return tuple(await asyncio.to_thread(written, journal.workspace, patterns, journal.since, skip))
+        folder, journal = self.opened.folder, self.opened.journal
+        since = (folder / NAME).stat().st_ctime_ns
+        skip = [
+            *journal.own,
+            *(os.path.relpath(layer.root.resolve() / path, self.path) for layer in self._layers for path in layer.put),
+        ]
+        found = await asyncio.to_thread(written, journal.workspace, patterns, since, skip)
+        return await asyncio.to_thread(copy_written, self.path, folder / OUTPUTS, found)
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the snapshot that the check wrote with another content."""
@@ -156,31 +160,32 @@ class InPlaceCheck(OpenEnvironment):
             shutil.rmtree(folder, ignore_errors=True)  # nothing was changed yet
             raise
         self._watchdog = Watchdog(self.opened)
-        _set_aside(self.opened.journal.moves)
+        moves = self.opened.journal.moves
+        _set_aside(moves)
+        copies = tuple(f"{move.path}/" for move in moves if move.copy)
         for layer in self._layers:
+            root = os.path.realpath(layer.root)
+            for path in (*layer.hide, *layer.put):
+                if os.path.join(root, path).startswith(copies):
+                    remove(Path(root, path))
             for path, file in sorted(layer.put.items()):
-                put_file(layer.root, path, file)
+                put_file(root, path, file)
 
     def _journal(self, folder: Path, snapshot: Snapshot, ignored: Sequence[str]) -> Journal:
         root, parent = str(self.path), self._parent
-        modes = look(root, {*ignored, os.path.relpath(parent.home, root)})
+        modes = modes_of(root, {*ignored, os.path.relpath(parent.home, root)})
         inside = [repository_at((self.path / path).parent) for path in modes if os.path.basename(path) == ".git"]
-        places = git_places([found for found in (*inside, enclosing(self.path)) if found], self.path)
+        repositories = [one for one in (*inside, enclosing(self.path)) if one]
+        copies = dict.fromkeys(path for one in repositories for path in git_places(one, self.path))
         return Journal(
             token=self._token,
-            guard=parent.guard,
             pid=os.getpid(),
             workspace=root,
             home=str(parent.home),
             start=str(parent.start),
             snapshot=snapshot.model_dump(),
-            outputs=list(parent.outputs),
-            puts=[os.path.relpath(layer.root.resolve() / path, root) for layer in self._layers for path in layer.put],
-            since=folder.stat().st_ctime_ns,
-            moves=_moves_of(self._layers, folder, self._token),
+            moves=_moves_of(self._layers, copies, folder, root),
             modes=modes,
-            git_places=places,
-            git_files=record_git_files(places),
         )
 
     async def undo(self) -> Undone:
@@ -193,23 +198,26 @@ class InPlaceCheck(OpenEnvironment):
         return undone
 
 
-def _moves_of(layers: Sequence[Layer], folder: Path, token: str) -> list[Move]:
-    """Return what is renamed aside, or made, for these layers; no path lies below another one.
+def _moves_of(layers: Sequence[Layer], copies: Iterable[str], folder: Path, workspace: str) -> list[Move]:
+    """Return what is renamed aside, or made, for these layers and copies; no path lies below another one.
 
     `folder` is where live files wait if it is on their file system. Raise EnvironmentFailed or OSError.
     """
-    affected: dict[str, tuple[str, os.stat_result | None]] = {}
+    affected = dict[str, tuple[str, os.stat_result | None, bool]]()
+    for path in copies:
+        root = workspace if path.startswith(f"{workspace}/") else os.path.dirname(path)
+        affected[path] = (root, lstat(path), True)
     for layer in layers:
         root = os.path.realpath(layer.root)
         for path in (*layer.hide, *layer.put):
             if found := _affected(root, path, put=path in layer.put):
-                affected[found[0]] = (root, found[1])
-    place = cache(lambda parent, root: _place(parent, root, folder, token))
+                affected[found[0]] = (root, found[1], False)
+    place = cache(lambda parent, root: _place(parent, root, folder))
     rows = []
-    for number, (path, (root, info)) in enumerate(sorted(affected.items())):
-        if affected.keys().isdisjoint(map(str, Path(path).parents)):
-            aside = os.path.join(place(os.path.dirname(path), root), str(number))
-            rows.append(Move(path, root, aside, info.st_ino if info else 0, info.st_mode if info else 0))
+    for number, (path, (root, info, copy)) in enumerate(sorted(affected.items())):
+        if affected.keys().isdisjoint(map(str, Path(path).parents)) and os.path.isdir(root):
+            aside = os.path.join(place(os.path.dirname(path) if info else root, root), str(number))
+            rows.append(Move(path, root, aside, info.st_ino if info else 0, copy))
     return rows
 
 
@@ -227,14 +235,15 @@ def _affected(root: str, path: str, *, put: bool) -> tuple[str, os.stat_result |
     return (here, info) if put or info else None
 
 
-def _place(parent: str, root: str, folder: Path, token: str) -> str:
+def _place(parent: str, root: str, folder: Path) -> str:
     """Return a folder on the file system of `parent`: below GOAL_HOME, or a hidden one as near to the root as possible.
 
     Two bind mounts of one disk have the same device number; only a rename shows the difference. It names a file that
     does not exist, so that it changes nothing. Between subvolumes of one mount, only the numbers differ for such a file.
     """
+    token = folder.name
     # Snapshots leave out what is called `.git`, so that resetting the workspace to one does not remove it.
-    hidden = os.path.join(f".goal-checks-{token}", ".git")
+    hidden = os.path.join(f"{HIDDEN}{token}", ".git")
     for top, name in ((str(folder), "live"), (root, hidden)):
         if os.stat(top).st_dev != os.stat(parent).st_dev:
             continue
@@ -252,9 +261,14 @@ def _set_aside(moves: Sequence[Move]) -> None:
         os.makedirs(os.path.dirname(move.aside), mode=0o700, exist_ok=True)
         if not move.inode:
             continue
+        copy = f"{move.aside}.copy"
         try:
-            rename(move.path, move.aside)
+            if move.copy:
+                copy_git(move.path, copy)
+            os.rename(move.path, move.aside)
+            if move.copy:
+                os.rename(copy, move.path)
         except OSError as error:
-            reason = "it is a mount point" if error.errno == errno.EBUSY else error.strerror
+            reason = "it is a mount point" if error.errno == errno.EBUSY else error.strerror or error
             hint = "run where an overlay of the workspace can be mounted"
             raise EnvironmentFailed(f"{move.path} cannot be set aside for the check: {reason}", hint) from error

@@ -1,4 +1,4 @@
-"""The journal of an in-place check, on disk before the first change, and the renames of the check and its undo.
+"""The journal of an in-place check: what the check changes and what no snapshot contains, on disk before the first change.
 
 The journal's file is locked from its creation to the end of the undo; the lock ends with the last process that has the
 file open.
@@ -13,16 +13,17 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from goalrunner.checking.files import lstat, make_parents, rename
 from goalrunner.records.files import sync_folder
-from goalrunner.snapshots.files import remove
+from goalrunner.snapshots.diff import CACHES
 
-NAME, DONE, LOG = "journal", "done", "watchdog.log"
+NAME, DONE, LOG, OUTPUTS = "journal", "done", "watchdog.log", "outputs"
+HIDDEN = ".goal-checks-"
+"""The beginning of the name of a folder in the workspace in which live files wait if GOAL_HOME is on another disk."""
 
 
 class Move(NamedTuple):
@@ -32,19 +33,10 @@ class Move(NamedTuple):
     root: str
     """The folder of the layer; every folder between it and `path` is a real one, not a link."""
     aside: str
-    """Where the live file or folder waits. Its name plus a suffix is used for what stands at `path` at the end."""
+    """Where the live file or folder waits."""
     inode: int
-    mode: int
-
-
-class GitFile(NamedTuple):
-    """A file, link or folder of a git folder."""
-
-    path: str
-    mode: int
-    mtime: int
-    data: str | None
-    """In base64, the content of a file or the target of a link; None if it is not recorded."""
+    copy: bool = False
+    """Whether a copy of it stands at `path` during the check: a git folder, or files of one that is shared."""
 
 
 @dataclass
@@ -53,32 +45,25 @@ class Journal:
 
     token: str
     """In the environment of every process of the check."""
-    guard: str
-    """The token of the run's watchdog; empty if there is none."""
     pid: int
     workspace: str
     home: str
     start: str
     """The folder with the ignore rules of the run."""
     snapshot: dict[str, str]
-    outputs: list[str]
-    puts: list[str]
-    """The files of the layers, relative to the workspace: no outputs, whatever their names."""
-    since: int
-    """Nanoseconds; a file whose inode changed at that time or later was written by the check."""
     moves: list[Move]
     modes: dict[str, int]
-    """By path relative to the workspace: what a snapshot does not contain; see `live_state.look`."""
-    git_places: list[str]
-    git_files: list[GitFile]
+    """By path relative to the workspace; see `modes_of`."""
 
     def __post_init__(self) -> None:
         self.moves = [Move(*row) for row in self.moves]
-        self.git_files = [GitFile(*row) for row in self.git_files]
 
     @property
-    def asides(self) -> set[str]:
-        return {os.path.dirname(move.aside) for move in self.moves}
+    def own(self) -> set[str]:
+        """The folders of this program in the workspace, relative to it."""
+        asides = {os.path.dirname(move.aside) for move in self.moves}
+        hidden = {os.path.dirname(aside) for aside in asides if os.path.basename(aside) == ".git"}
+        return {os.path.relpath(folder, self.workspace) for folder in (self.home, *hidden)}
 
 
 class OpenJournal(NamedTuple):
@@ -96,10 +81,7 @@ class OpenJournal(NamedTuple):
 
     def set_done(self, step: str) -> None:
         """Record that a step is complete, so that no later undo repeats it over what a person has done since."""
-        with (
-            contextlib.suppress(OSError),
-            (self.folder / DONE).open("a") as file,
-        ):  # a check may have removed the folder
+        with contextlib.suppress(OSError), (self.folder / DONE).open("a") as file:  # a check may have removed it
             file.write(f"{step!a}\n")
 
 
@@ -110,12 +92,11 @@ def checks_folder(home: Path) -> Path:
 
 def create(folder: Path, journal: Journal) -> OpenJournal:
     """Write a journal into its folder and lock it; it is durable on disk on return. Raise OSError."""
-    data = json.dumps(vars(journal)).encode()
     handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with open(handle, "wb", closefd=False) as file:
-            file.write(data)
+            file.write(json.dumps(vars(journal)).encode())
         os.fsync(handle)
         for parent in (folder, folder.parent, folder.parent.parent):
             with contextlib.suppress(OSError):  # not every file system can
@@ -153,42 +134,38 @@ def lock(folder: Path) -> int | None:
 
 
 def found(home: Path) -> Sequence[tuple[Path, Journal]]:
-    """Return the complete journals below GOAL_HOME and their folders, oldest first."""
+    """Return the complete journals below GOAL_HOME and their folders."""
     result: list[tuple[Path, Journal]] = []
-    for path in checks_folder(home).glob(f"*/{NAME}"):
+    for path in sorted(checks_folder(home).glob(f"*/{NAME}")):
         with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
             result.append((path.parent, read(file.fileno(), path.parent).journal))
-    return sorted(result, key=lambda row: row[1].since)
+    return result
 
 
-def move_back(move: Move) -> bool:
-    """Put one live path back in place of what stands there now; return False if the live one is gone.
+_CACHE_FOLDERS = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/"))
+_USUAL = (0o644, 0o755)
 
-    Raise OSError. Repeating it changes nothing.
+
+def modes_of(workspace: str, skip: Collection[str]) -> dict[str, int]:
+    """Return the modes, as in `os.stat`, of folders, of what is named `.git`, and of files with unusual permissions.
+
+    Paths are relative; the workspace itself is an empty string. Caches and what is in `skip`, with or without a slash,
+    are left out.
     """
-    waiting, now = lstat(move.aside), lstat(move.path)
-    if move.inode and not waiting:
-        # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.
-        return now is not None and now.st_ino == move.inode
-    make_parents(move.root, move.path)
-    if lstat(move.path):
-        rename(move.path, f"{move.aside}.check-{os.urandom(4).hex()}")
-    if waiting:
-        rename(move.aside, move.path)
-        if stat.S_ISDIR(move.mode):
-            os.chmod(move.path, stat.S_IMODE(move.mode))
-    return True
-
-
-def remove_aside(folder: str) -> bool:
-    """Remove a folder of set-aside paths with what checks wrote in it; return False if a live path is still there."""
-    left = os.listdir(folder) if os.path.isdir(folder) else []
-    for name in left:
-        if ".check-" in name:
-            with contextlib.suppress(OSError):
-                remove(Path(folder, name))
-    with contextlib.suppress(OSError):
-        os.rmdir(folder)
-        if os.path.basename(folder) == ".git":
-            os.rmdir(os.path.dirname(folder))
-    return all(".check-" in name for name in left)
+    modes, waiting = dict[str, int](), [""]
+    while waiting:
+        folder = waiting.pop()
+        place = os.path.join(workspace, folder)
+        with contextlib.suppress(OSError):
+            modes[folder] = os.lstat(place).st_mode
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    path = os.path.join(folder, entry.name)
+                    if path in skip or f"{path}/" in skip or entry.name in _CACHE_FOLDERS:
+                        continue
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                    if entry.name == ".git" or (stat.S_ISREG(mode) and stat.S_IMODE(mode) not in _USUAL):
+                        modes[path] = mode
+                    elif stat.S_ISDIR(mode):
+                        waiting.append(path)
+    return modes

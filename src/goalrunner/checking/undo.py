@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking import journal as journals
-from goalrunner.checking.files import UNFINISHED, copy_into, written
+from goalrunner.checking.files import UNFINISHED, copy_into, lstat, make_parents
+from goalrunner.checking.git_files import keep_objects
 from goalrunner.checking.journal import Journal, Move, OpenJournal
-from goalrunner.checking.live_state import look, make_accessible, put_git_files_back, restore_modes
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder
 from goalrunner.snapshots.files import remove
-from goalrunner.snapshots.objects import raw, shown
+from goalrunner.snapshots.objects import shown
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import process_table
 from goalrunner.system.watchdog import end_helper, end_orphans, start_helper
@@ -53,11 +53,9 @@ async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
     """
     work = _Undo(opened, store)
     await asyncio.to_thread(work.put_back)
-    if not opened.is_done("reset"):
-        with work.step("reset"):
+    with work.step("reset") as needed:
+        if needed:
             await work.reset()
-            await asyncio.to_thread(work.put_outputs_back)
-            opened.set_done("reset")
     await asyncio.to_thread(work.finish)
     return work.result
 
@@ -65,105 +63,110 @@ async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
 class _Undo:
     def __init__(self, opened: OpenJournal, store: SnapshotStore) -> None:
         self._opened = opened
-        self._journal = journal = opened.journal
-        self._workspace = Path(journal.workspace)
+        self._journal = opened.journal
+        self._workspace = opened.journal.workspace
         self._store = store
-        self._outputs = opened.folder / "outputs"
-        self._keep = journals.checks_folder(Path(journal.home)) / "kept"
-        places = {*map(os.path.dirname, journal.asides), *journal.asides, journal.home}
-        self._own = {os.path.relpath(place, self._workspace) for place in places}
-        """The folders of this program, relative to the workspace."""
         self._lost: list[Move] = []
         self.result = Undone()
 
     @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> Iterator[bool]:
+        """Give whether a step is needed, and record that it is done, or why it failed."""
+        needed = not self._opened.is_done(name)
         try:
-            yield
+            yield needed
         except (GoalError, OSError) as error:
             reason = error.message if isinstance(error, GoalError) else error
             self.result.problems.append(f"{name}: {reason}")
+        else:
+            if needed:
+                self._opened.set_done(name)
 
     def put_back(self) -> None:
-        """Put back live files and git files; files that are declared outputs are copied first."""
-        opened, journal = self._opened, self._journal
-        make_accessible(journal.workspace, journal.modes)
-        outputs = () if opened.is_done("reset") else journal.outputs
-        with self.step("outputs"):
-            for path in written(journal.workspace, outputs, journal.since, self._own | set(journal.puts)):
-                if not (self._outputs / path).exists():  # else an earlier undo, which did not end, has copied it
-                    copy_into(self._workspace, self._outputs, path)
-        for move in [move for move in journal.moves if not opened.is_done(move.path)]:
-            with self.step(move.path):
-                if journals.move_back(move):
-                    opened.set_done(move.path)
-                else:
+        """Put back what was set aside."""
+        for move in self._journal.moves:
+            with self.step(move.path) as needed:
+                if needed and not _move_back(move):
                     self._lost.append(move)
-        if not opened.is_done("git"):
-            problems = len(self.result.problems)
-            self.result.lost += put_git_files_back(journal, self._keep, self.step)
-            if len(self.result.problems) == problems:
-                opened.set_done("git")
 
     async def reset(self) -> None:
         """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
         journal, store = self._journal, self._store
         snapshot = Snapshot(**journal.snapshot)
         entries = await store.entries(snapshot)
-        for move in self._lost:  # but for files that the snapshot contains
-            if shown(os.fsencode(os.path.relpath(move.path, self._workspace))) not in entries:
+        for move in self._lost:
+            if move.copy:
+                self.result.lost.append(f"{move.path} is as the check left it: the check removed the original")
+            elif shown(os.fsencode(os.path.relpath(move.path, self._workspace))) not in entries:
                 self.result.lost.append(f"{move.path} is lost: the check removed {os.path.dirname(move.aside)}")
-        skip = {*await store.ignored_names(), *self._own}
-        now = await asyncio.to_thread(look, journal.workspace, skip, enter=True)
-        new = {path: mode for path, mode in now.items() if path not in journal.modes}
-        await asyncio.to_thread(self._remove_new, new)
-        changed = {shown(os.fsencode(path)) for path in new} & entries.keys()
         before = await store.snapshot()
         if before.tree != snapshot.tree:
             self.result.kept = before
-            changed |= {change.path for change in await store.restore(snapshot)}
-        for path in sorted(new, reverse=True):
-            with contextlib.suppress(OSError):  # it is no folder, or ignored files are in it
-                os.rmdir(self._workspace / path)
-        paths = [os.fsdecode(raw(path)) for path in changed]
-        await asyncio.to_thread(restore_modes, journal.workspace, journal.modes, paths)
+            await store.restore(snapshot)
+        skip = {*await store.ignored_names(), *journal.own}
+        await asyncio.to_thread(self._reset_modes, skip)
+        await asyncio.to_thread(self._put_outputs_back)
 
-    def _remove_new(self, new: dict[str, int]) -> None:
-        """Remove what the check made and no snapshot contains: git folders, which are kept, pipes and sockets."""
-        for name, mode in new.items():
-            path = self._workspace / name
-            if path.name == ".git":
-                target = self._keep / path.relative_to("/")
+    def _reset_modes(self, skip: set[str]) -> None:
+        """Remove new folders that are empty, keep new git folders elsewhere, and restore modes."""
+        recorded = self._journal.modes
+        new = journals.modes_of(self._workspace, skip).items() - recorded.items()
+        for path, mode in sorted(new, reverse=True):  # what is in a folder before the folder
+            place = os.path.join(self._workspace, path)
+            if path in recorded:
+                continue
+            if os.path.basename(path) == ".git":
+                target = journals.checks_folder(Path(self._journal.home)) / "kept" / os.path.relpath(place, "/")
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with contextlib.suppress(OSError):  # on another file system: it stays
                     remove(target)
-                    path.rename(target)
-            elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-                with self.step(name):
-                    path.unlink()
+                    os.rename(place, target)
+            elif stat.S_ISDIR(mode):
+                with contextlib.suppress(OSError):  # ignored files are in it
+                    os.rmdir(place)
+            else:
+                os.chmod(place, 0o755 if mode & stat.S_IXUSR else 0o644)
+        for path, mode in sorted(recorded.items()):
+            place = os.path.join(self._workspace, path)
+            if stat.S_ISDIR(mode) and not os.path.lexists(place):
+                os.mkdir(place)
+            info = lstat(place)
+            if info and info.st_mode != mode and stat.S_IFMT(info.st_mode) == stat.S_IFMT(mode):
+                os.chmod(place, stat.S_IMODE(mode))
 
-    def put_outputs_back(self) -> None:
-        """Copy outputs over what the reset has restored in their place."""
-        for path in sorted(self._outputs.rglob("*")):
+    def _put_outputs_back(self) -> None:
+        """Copy the outputs that were collected over what the reset has restored in their place."""
+        outputs = self._opened.folder / journals.OUTPUTS
+        for path in sorted(outputs.rglob("*")):
             if path.is_file() and not path.name.startswith(UNFINISHED):
-                copy_into(self._outputs, self._workspace, str(path.relative_to(self._outputs)))
-        shutil.rmtree(self._outputs, ignore_errors=True)
+                copy_into(outputs, Path(self._workspace), str(path.relative_to(outputs)))
 
     def finish(self) -> None:
-        """Remove the journal unless something failed."""
-        journal, problems = self._journal, self.result.problems
+        """Remove the journal, and what was set aside, unless something failed."""
+        journal = self._journal
         for folder in {os.path.dirname(move.path) for move in journal.moves}:
             with contextlib.suppress(OSError):  # not every file system can
                 sync_folder(Path(folder))
-        if not problems:
-            problems += [
-                f"live files are left in {folder}" for folder in journal.asides if not journals.remove_aside(folder)
-            ]
-        if not problems:
-            for name in (journals.NAME, journals.DONE, journals.LOG):
-                (self._opened.folder / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self._opened.folder.rmdir()
+        if not self.result.problems:
+            for folder in (place for place in journal.own if os.path.basename(place).startswith(journals.HIDDEN)):
+                shutil.rmtree(os.path.join(self._workspace, folder), ignore_errors=True)
+            (self._opened.folder / journals.NAME).unlink(missing_ok=True)
+            shutil.rmtree(self._opened.folder, ignore_errors=True)
+
+
+def _move_back(move: Move) -> bool:
+    """Put one live path back in place of what stands there now; return False if the live one is gone. Raise OSError."""
+    waiting, now = lstat(move.aside), lstat(move.path)
+    if move.inode and not waiting:
+        # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.
+        return now is not None and now.st_ino == move.inode
+    if move.copy and waiting:
+        keep_objects(move.path, move.aside)
+    make_parents(move.root, move.path)
+    remove(Path(move.path))
+    if waiting:
+        os.rename(move.aside, move.path)
+    return True
 
 
 _SCRIPT = """\
@@ -173,7 +176,7 @@ read -r line
 exec "$@"
 """
 _PATIENCE = 15.0
-"""Seconds in which the watchdog and git must have ended."""
+"""Seconds in which git of the runner must have ended."""
 
 
 class Watchdog:
@@ -217,34 +220,43 @@ def _replayed(folder: Path, journal: Journal, deadline: float) -> list[str]:
     except OSError:  # its watchdog has undone it meanwhile
         return []
     try:
-        return _undone(journals.read(handle, folder))[1]
+        return _undone(journals.read(handle, folder))
     finally:
         os.close(handle)
 
 
-def _undone(opened: OpenJournal) -> tuple[Undone, list[str]]:
-    """End the remaining processes of the check and of its runner, then undo; also return a note for the user."""
+def _undone(opened: OpenJournal) -> list[str]:
+    """End the remaining processes of the check and git of its runner, then undo; return lines for the user."""
     journal = opened.journal
     end_orphans(journal.token)
     store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))
     try:
-        if journal.guard:
-            # The list has the sessions and limits of processes that have lost their tag.
-            _await_end("goalrunner.system.watchdog", journal.guard)
-            end_orphans(journal.guard)
-        _await_end(f"--git-dir={store.folder}", kill=True)  # git of the runner may still write
+        _end_git(store.folder)
         undone = asyncio.run(undo(opened, store))
     finally:
         store.close()
     what = f"An interrupted check in {journal.workspace}"
     if undone.problems:
-        return undone, [f"{what} is not undone: {'; '.join(undone.problems)}. See {opened.folder}."]
+        return [f"{what} is not undone: {'; '.join(undone.problems)}. See {opened.folder}."]
     lines = [f"{what} was undone."]
     if undone.lost:
         lines.append(f"Removed by the check and not restored: {'; '.join(undone.lost)}.")
     if undone.kept:
         lines.append(f"Files in {journal.workspace} were reset; the state before is snapshot {undone.kept.id[:12]}.")
-    return undone, lines
+    return lines
+
+
+def _end_git(store: Path) -> None:
+    """End the git processes of a snapshot store: one of the runner that was killed may still write into the workspace."""
+    deadline = time.monotonic() + _PATIENCE
+    argument = f"\0--git-dir={store}\0"
+    while time.monotonic() < deadline:
+        pids = [pid for pid, line in process_table.command_lines() if argument in f"\0{line}\0" and pid != os.getpid()]
+        if not pids:
+            return
+        for pid in pids:
+            process_table.send_signal(pid, signal.SIGKILL)
+        time.sleep(0.01)
 
 
 def _reports(workspace: Path, home: Path) -> Iterator[str]:
@@ -257,27 +269,13 @@ def _reports(workspace: Path, home: Path) -> Iterator[str]:
                 yield from lines
 
 
-def _await_end(*arguments: str, kill: bool = False) -> None:
-    """Wait until no other process has these arguments in a row on its command line; with `kill`, end those."""
-    words = "\0".join(("", *arguments, ""))
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        lines = process_table.command_lines()
-        pids = [pid for pid, line in lines if words in f"\0{line}" and pid != os.getpid()]
-        if not pids:
-            return
-        for pid in pids if kill else ():
-            process_table.send_signal(pid, signal.SIGKILL)
-        time.sleep(0.01)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Undo the check in the journal that is open as the given handle; leave a report for the next command."""
     handle, folder = int(arguments[0]), Path(arguments[1])
     opened = journals.read(handle, folder)
-    undone, lines = _undone(opened)
-    if not undone.problems:  # with problems, the journal stays and the next command tries again
-        with contextlib.suppress(OSError, GoalError):
+    lines = _undone(opened)
+    if not (folder / journals.NAME).exists():  # otherwise the next command tries again
+        with contextlib.suppress(OSError):
             text = "".join(f"{line}\n" for line in (opened.journal.workspace, *lines))
             folder.with_name(f"{folder.name}.report").write_text(text, errors="surrogateescape")
 
