@@ -122,10 +122,15 @@ def test_a_run_under_way_is_no_success_and_no_failure_is_claimed(
     lock.close()
 
 
-def test_a_run_whose_process_is_gone_is_lost_everywhere(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep(own_home, "k3f9-one", status="running", exit_code=None, pid=7)
+def test_a_run_whose_process_is_gone_is_lost_everywhere_and_may_have_used_more(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(own_home, "k3f9-one", status="running", exit_code=None, pid=7, known_cost_usd=0.21)
     assert main(["status", "--json"]) == 4
-    assert json.loads(capsys.readouterr().out)["status"] == "lost"
+    told = json.loads(capsys.readouterr().out)
+    assert [told[key] for key in ("status", "tokens", "uncounted_calls", "cost_usd", "known_cost_usd")] == [
+        "lost", 41_210, 1, None, 0.21,
+    ]  # fmt: skip
     main(["list", "--json"])
     assert json.loads(capsys.readouterr().out)[0]["status"] == "lost"
     main(["list"])

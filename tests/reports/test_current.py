@@ -4,13 +4,11 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from goalrunner.core import events
 from goalrunner.core.activity import CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.reports.current import Current, GrowingOutput
+from goalrunner.reports.current import Current, tail_of
 from goalrunner.reports.narrative import Narrative
 from tests.support import told_run
 from tests.support.told_run import numbered
@@ -81,7 +79,7 @@ def test_a_retry_counts_down_and_ends_with_the_answer() -> None:
     assert shown(current)[1] == "answering"
 
 
-def test_a_running_validator_has_its_tests_so_far_its_last_duration_and_the_end_of_its_output(tmp_path: Path) -> None:
+def test_a_running_validator_has_its_progress_its_last_duration_and_the_end_of_its_output(tmp_path: Path) -> None:
     clock, output = Clock(), tmp_path / "out"
     result = ValidatorResult(name="tests", passed=False, reason="red", command="pytest -q", duration=182.0)
     baseline = events.BaselineTaken(standing="red", results=(result,))
@@ -103,38 +101,16 @@ def test_an_external_agent_is_working_and_nothing_is_claimed_about_its_model() -
     assert current.totals().endswith("tokens unknown · cost unknown")
 
 
-@pytest.mark.parametrize(
-    ("output", "progress"),
-    [
-        ("test parse::empty ... ok\ntest parse::full ... FAILED\n", "1 passed, 1 failed so far"),
-        ("=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- FAIL: TestB (0.00s)\n", "1 passed, 1 failed so far"),
-        ("ok 1 - adds\nnot ok 2 - subtracts\nok 3 - divides\n", "2 passed, 1 failed so far"),
-        ("tests/test_a.py::test_one PASSED\ntests/test_a.py::test_two FAILED\n", "1 passed, 1 failed so far"),
-        ("tests/test_a.py::test_one PASSED    [ 50%]\n", "50 %"),
-        ("compiling\ndone\n", ""),
-    ],
-)
-def test_tests_so_far_are_read_from_the_output(tmp_path: Path, output: str, progress: str) -> None:
-    path = tmp_path / "out"
-    path.write_text(output)
-    growing = GrowingOutput(path)
-    growing.read()
-    assert growing.progress == progress
-
-
-def test_only_the_end_of_a_large_output_is_kept_and_a_progress_bar_is_its_last_state(tmp_path: Path) -> None:
+def test_only_the_end_of_a_large_output_is_read_and_a_progress_bar_is_its_last_state(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"".join(b"line %d\n" % number for number in range(10_000)) + b" 10 %\r 20 %\r 30 %")
-    growing = GrowingOutput(path)
-    growing.read()
-    assert growing.lines[-2:] == ["line 9999", " 30 %"]
-    assert len(growing.lines) <= 41
+    lines = tail_of(path)
+    assert lines[-2:] == ["line 9999", " 30 %"]
+    assert len(lines) < 2_000
 
 
 def test_output_that_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
-    growing = GrowingOutput(tmp_path / "none")
-    growing.read()
-    assert (growing.lines, growing.progress) == ([], "")
+    assert tail_of(tmp_path / "none") == []
 
 
 def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def list_runs(*, json: bool = False, chosen: Callable[[Summary], bool] = bool, l
     """Print the runs, newest first; return 0."""
     from goalrunner.reports.tables import listing_text
 
-    known = [Summary(values).corrected for values in run_folder.list_runs(home())]
+    known = run_folder.list_runs(home())
     found = [values for values in known if chosen(Summary(values))][:limit]
     if not json and not found:
         none = f"No runs yet in {home()}. To start one: goal run goal.toml"
@@ -90,7 +90,7 @@ def print_status(reference: str | None, *, json: bool = False) -> int:
         raise
     summary = Summary(run_folder.read_summary(folder))
     if json:
-        output.say({**summary.corrected, "path": str(folder.path)})
+        output.say({**summary.values, "path": str(folder.path)})
     else:
         output.say(output.laid_out(status_lines(summary, datetime.now(UTC), str(folder.path))))
     return summary.exit_code

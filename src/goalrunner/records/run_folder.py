@@ -209,7 +209,7 @@ def _summary(path: str, name: str) -> dict[str, Any]:
         if isinstance(summary, dict) and isinstance(summary.get("started_at"), str):
             summary["run_id"] = name
             if summary.get("status") == "running" and not is_written(Path(f"{path}/events.jsonl")):
-                summary["status"] = "lost"
+                summary.update(_lost(summary))
             return summary
     except OSError as error:
         message = f"summary.json: {(error.strerror or 'cannot be read').lower()}"
@@ -223,6 +223,13 @@ def _summary(path: str, name: str) -> dict[str, Any]:
         time = 0.0
     started = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
     return {"run_id": name, "status": "unreadable", "started_at": started, "message": message}
+
+
+def _lost(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of a run whose process is gone: a last call may have no record."""
+    counted, tokens = summary.get("uncounted_calls"), summary.get("tokens")
+    uncounted = counted + 1 if isinstance(counted, int) else 1
+    return {"status": "lost", "uncounted_calls": uncounted, "tokens": tokens or None, "cost_usd": None}
 
 
 def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:

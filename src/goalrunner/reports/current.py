@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -30,63 +30,25 @@ HEARTBEAT = 30.0
 """Seconds between two lines of a step that is still running."""
 
 _TEXT_KEPT = 4_000
-"""Characters of streamed text, and of a line of output, that are kept."""
-_BLOCK = 4_000_000
-"""Bytes of an output that are read at once."""
-_LINES = 40
+"""Characters of streamed text that are kept."""
+_TAIL = 16_000
+"""Bytes at the end of an output that are read."""
 _OUTPUT = "?" * 16 + ".out"
 """Names of the files that commands of tools and validators write."""
 _MODELS = ("agent", "judge", "critic")
-_PERCENT = re.compile(rb"\[ *(\d{1,3})%\]\s*$")
-_TEST = re.compile(
-    rb"test \S.* \.\.\. (ok|FAILED)$"  # cargo
-    rb"|\s*--- (PASS|FAIL): "  # go test -v
-    rb"|(ok|not ok) \d+\b"  # TAP
-    rb"|\S+::\S+.* (PASSED|FAILED|ERROR)\b"  # pytest -v
-    rb"|.* \.\.\. (ok|FAIL|ERROR)$"  # unittest -v
-)
+_PERCENT = re.compile(r"\[ *(\d{1,3})%\]\s*$", re.MULTILINE)
 
 
-class GrowingOutput:
-    """An output file that is read while it grows: its last lines, and the tests so far where the runner names them."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._place = 0
-        self._rest = b""
-        self._lines: deque[bytes] = deque(maxlen=_LINES)
-        self._percent = ""
-        self._tests = {"passed": 0, "failed": 0}
-
-    def read(self) -> None:
-        """Read what is new, a part of it if there is much."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._place)
-                data = file.read(_BLOCK)
-        except OSError:
-            return
-        self._place += len(data)
-        *lines, self._rest = (self._rest[-_BLOCK:] + data).split(b"\n")
-        for line in (whole[-_TEXT_KEPT:] for whole in lines):
-            self._lines.append(line)
-            if found := _PERCENT.search(line):
-                self._percent = f"{int(found[1])} %"
-            elif found := _TEST.match(line):
-                word = next(group for group in found.groups() if group)
-                self._tests["passed" if word.lower() in (b"ok", b"pass", b"passed") else "failed"] += 1
-
-    @property
-    def lines(self) -> list[str]:
-        """The last lines, each in the last state of a progress bar; the last of them may go on."""
-        shown = [line.rstrip(b"\r").rpartition(b"\r")[2] for line in (*self._lines, self._rest[-_TEXT_KEPT:])]
-        return [line.decode(errors="replace") for line in shown if line.strip()]
-
-    @property
-    def progress(self) -> str:
-        """How far the tests are: "42 %", "12 passed, 1 failed so far"; empty if the runner does not say."""
-        counts = ", ".join(f"{number:,} {name}" for name, number in self._tests.items() if number)
-        return self._percent or (f"{counts} so far" if counts else "")
+def tail_of(output: Path) -> list[str]:
+    """Return the last lines of an output file, each in the last state of a progress bar."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
+            lines = file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return []
+    shown = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return [line for line in shown if line.strip()]
 
 
 @dataclass
@@ -95,7 +57,7 @@ class Running:
 
     step: Step
     seconds: float
-    lines: list[str] = field(default_factory=list)
+    lines: list[str]
 
 
 class Current:
@@ -109,7 +71,7 @@ class Current:
         self._since = self._at = 0.0
         self._text = ""
         self._calls = self._used_before = 0
-        self._commands: dict[CommandStarted, tuple[float, GrowingOutput]] = {}
+        self._commands: dict[CommandStarted, float] = {}
         self._retry: tuple[RetryScheduled, float] | None = None
         self._durations: dict[str, float] = {}
         self._has_caught_up = False
@@ -148,7 +110,7 @@ class Current:
         with self._lock:
             match activity:
                 case CommandStarted():
-                    self._commands[activity] = (now, GrowingOutput(activity.output))
+                    self._commands[activity] = now
                 case CommandEnded():
                     self._commands.pop(activity.started, None)
                     self._since = now
@@ -166,7 +128,7 @@ class Current:
                 self._commands.clear()
                 if newest and self._step:
                     started = CommandStarted(self._step.name, self._step.subject, newest)
-                    self._commands[started] = (self._since, GrowingOutput(newest))
+                    self._commands[started] = self._since
 
     def on_text(self, delta: str) -> None:
         """Take over a piece of the agent's text."""
@@ -191,20 +153,19 @@ class Current:
         with self._lock:
             now = self._monotonic()
             if self._commands:
-                return [self._command(started, now - since, out) for started, (since, out) in self._commands.items()]
+                return [self._command(started, now - since) for started, since in self._commands.items()]
             if self._step is None:
                 return []
             step = self._waiting(self._step, now) if self._step.name in _MODELS else self._step
             seconds = now - self._since
             return [Running(replace(step, time=figures.elapsed(seconds)), seconds, self._text.splitlines())]
 
-    def _command(self, started: CommandStarted, seconds: float, output: GrowingOutput) -> Running:
-        output.read()
-        last = self._durations.get(started.name, 0.0)
-        estimate = f"last run {figures.elapsed(last)}" if last >= WORTH_AN_ESTIMATE else ""
-        remark = ", ".join(filter(None, (output.progress, estimate)))
-        step = Step(short_name(started.name), subject=started.command, time=figures.elapsed(seconds), remark=remark)
-        return Running(step, seconds, output.lines)
+    def _command(self, started: CommandStarted, seconds: float) -> Running:
+        lines, last = tail_of(started.output), self._durations.get(started.name, 0.0)
+        percent = [f"{number} %" for number in _PERCENT.findall("\n".join(lines))[-1:]]
+        estimate = [f"last run {figures.elapsed(last)}"] if last >= WORTH_AN_ESTIMATE else []
+        remark, time = ", ".join([*percent, *estimate]), figures.elapsed(seconds)
+        return Running(Step(short_name(started.name), "·", started.command, time, remark), seconds, lines)
 
     def _waiting(self, step: Step, now: float) -> Step:
         """Return the step of a model with what it waits for."""
@@ -236,10 +197,7 @@ class Current:
         running = {(one.step.name, "" if one.step.name in _MODELS else one.step.subject): one for one in self.running()}
         self._told = {key: at for key, at in self._told.items() if key in running}
         for key, one in running.items():
-            at = self._told.get(key, STARTED_AFTER)
-            if one.seconds < min(at, STARTED_AFTER):  # it has started again
-                self._told.pop(key, None)
-            elif one.seconds >= at:
+            if one.seconds >= self._told.get(key, STARTED_AFTER):
+                said = "still running" if key in self._told else "running"
                 self._told[key] = HEARTBEAT * (one.seconds // HEARTBEAT + 1)
-                said = "running" if at == STARTED_AFTER else "still running"
                 yield replace(one.step, remark=", ".join(filter(None, (said, one.step.remark))))

@@ -203,8 +203,8 @@ class Summary:
         time = elapsed(self.number("duration") or 0.0)
         if not self.has_spent:
             return time
-        tokens = used(self.tokens, self.integer("estimated_tokens"), self.uncounted)
-        judge, counted = self.integer("judge_tokens"), 0 if self.uncounted else self.integer("tokens")
+        tokens = used(self.tokens, self.integer("estimated_tokens"), self.integer("uncounted_calls"))
+        judge, counted = self.integer("judge_tokens"), 0 if self.integer("uncounted_calls") else self.integer("tokens")
         share = judge_share(judge, self.number("judge_cost_usd"), counted, self.number("cost_usd"))
         return " · ".join((time, tokens, self.cost + (share if judge else "")))
 
@@ -212,32 +212,17 @@ class Summary:
     def tokens(self) -> int | None:
         """The known tokens; None if nothing is known."""
         number = self.number("tokens")
-        return None if number is None or (self.uncounted and not number) else int(number)
-
-    @property
-    def uncounted(self) -> int:
-        """Calls whose tokens are unknown. A run whose process was killed may have one more than it has recorded."""
-        return self.integer("uncounted_calls") + (self.status == LOST)
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Dollars; None if not all of them are known."""
-        return None if self.status == LOST else self.number("cost_usd")
-
-    @property
-    def known_cost_usd(self) -> float:
-        """The known part of the dollars."""
-        return self.number("known_cost_usd") or self.number("cost_usd") or 0.0
+        return None if number is None else int(number)
 
     @property
     def cost(self) -> str:
         """Dollars as text."""
-        return paid(self.cost_usd, self.known_cost_usd, self.uncounted)
+        return paid(self.number("cost_usd"), self.number("known_cost_usd") or 0.0, self.integer("uncounted_calls"))
 
     @property
     def has_spent(self) -> bool:
         """Whether anything was used, or may have been."""
-        return bool(self.integer("tokens") or self.uncounted or self.known_cost_usd)
+        return any(self.number(key) for key in ("tokens", "uncounted_calls", "known_cost_usd", "cost_usd"))
 
     @property
     def waiting(self) -> dict[str, str]:
@@ -247,14 +232,6 @@ class Summary:
             kind, action = str(one.get("kind", "?")), cut(one_line(str(one.get("action", ""))), LONGEST_ACTION)
             found[str(one.get("id", "?"))] = action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
         return found
-
-    @property
-    def corrected(self) -> dict[str, Any]:
-        """The values; for a lost run, with its status and what is known of its usage."""
-        if self.status != LOST:
-            return {**self.values, "status": self.status}
-        spent = {"uncounted_calls": self.uncounted, "cost_usd": self.cost_usd, "known_cost_usd": self.known_cost_usd}
-        return {**self.values, "status": LOST, "tokens": self.tokens, **spent}
 
 
 def _number(value: Any) -> float | None:

@@ -129,8 +129,8 @@ def _raised(summary: Summary) -> list[str]:
         return [""]
     options: list[str] = []
     for option, name, used, is_unknown in (
-        ("--tokens", "tokens", summary.tokens or 0, summary.uncounted),
-        ("--cost", "cost_usd", summary.known_cost_usd, summary.cost_usd is None),
+        ("--tokens", "tokens", summary.tokens or 0, summary.integer("uncounted_calls")),
+        ("--cost", "cost_usd", summary.number("known_cost_usd") or 0.0, summary.number("cost_usd") is None),
     ):
         limit = limits.get(name)
         if limit and used >= limit:
