@@ -28,10 +28,10 @@ from goalrunner.reports.patches import FileDiff, files_of
 from goalrunner.reports.status import closing_lines, label_lines
 from goalrunner.reports.steps import LONGEST_WORDS
 
-_STEPS, _OUTPUT, _DIFF = 6_000, 600_000, 4_000
-"""Steps, bytes of output at each end, and lines of diffs that a page shows at most: they are shared out among the rounds."""
-_LONGEST, _SHORTEST = 4_000, 400
-"""Bytes at each end of one output: of what the verdict cites, and of one among many. Of too many, the newest are shown."""
+_STEPS, _DIFF = 6_000, 4_000
+"""Steps, and lines of diffs that a page shows at most: they are shared out among the rounds."""
+_LONGEST, _SHORTEST, _MANY = 4_000, 400, 200
+"""Bytes at each end of one output: of what the verdict cites, and of one among many."""
 _OPEN = 5
 """Rounds up to which all of them are unfolded."""
 _COLOURED = 50
@@ -99,8 +99,7 @@ class RunPage:
     def __init__(self, records: Sequence[Record], outcome: GoalOutcome, *, words: _Words, ends: _Ends) -> None:
         """`words` reads a message of the transcript, `ends` the two ends of an artifact: see `ArtifactStore.ends`."""
         self.outcome = outcome
-        self.opening: list[tuple[str, str, str]] = []
-        """Label, text and tone of the first lines."""
+        self.opening: list[Fact] = []
         self.rounds = [Round(0)]
         self.charts: list[Chart] = []
         self.cited = {row.observation for row in outcome.evidence}
@@ -116,7 +115,7 @@ class RunPage:
             self._add(record)
         if not self.rounds[0].entries:
             del self.rounds[0]
-        self._share_out(ends)
+        self._read_outputs(ends)
         red = [result for result in self._narrative.red if not result.hidden]
         ended = outcome.model_copy(update={"labels": (), "run_path": ""})
         self.closing = list(closing_lines(ended, red=red, origin=self._narrative.origin))
@@ -128,8 +127,7 @@ class RunPage:
         event, lines = record.event, self._narrative.tell(record)
         if isinstance(event, events.GoalCreated | events.RunStarted):
             for fact in (line for line in lines if isinstance(line, Fact)):
-                self.opening.append((fact.label, fact.text, fact.tone))
-                self.opening += [(*fact.beside, "plain")] if fact.beside else []
+                self.opening += [fact, *([Fact(*fact.beside)] if fact.beside else [])]
             return
         usage = self._narrative.spending.usage
         if isinstance(event, events.RoundStarted) and event.round != self.rounds[-1].number:  # else it was resumed
@@ -144,7 +142,11 @@ class RunPage:
                 here.changes = figures.diff_stat(event.changes)
                 if self._narrative.message and entries:
                     entries[0].observation = event.response
-                    entries[0].output = _message_excerpt(self._words(self._narrative.message).strip())
+                    data = self._words(self._narrative.message).strip().encode(errors="replace")
+                    if b"\n" in data or len(data) > LONGEST_WORDS:  # else its line shows it whole
+                        entries[0].output = _excerpt(
+                            data[:_LONGEST], data[_LONGEST:][-_LONGEST:], len(data) - 2 * _LONGEST
+                        )
             case events.ToolResultRecorded() | events.QuestionAnswered():
                 entries[0].observation = event.observation
             case events.BaselineTaken() | events.ValidatorsFinished():
@@ -170,20 +172,18 @@ class RunPage:
         """Return whether the evidence names the observation of a line."""
         return entry.observation is not None and entry.observation.id in self.cited
 
-    def _share_out(self, ends: _Ends) -> None:
+    def _read_outputs(self, ends: _Ends) -> None:
         """Leave out steps of very long rounds, and read the outputs of the others."""
         most = max(_STEPS // max(len(self.rounds), 1), 20)
         for part in self.rounds:
             kept = [entry for index, entry in enumerate(part.entries) if index < most or self.is_cited(entry)]
             part.left_out, part.entries = len(part.entries) - len(kept), kept
             part.is_open = len(self.rounds) <= _OPEN or part is self.rounds[-1] or any(map(self.is_cited, kept))
-        entries = [entry for part in self.rounds for entry in part.entries if entry.observation and not entry.is_hidden]
-        outputs = [(entry, entry.observation.output) for entry in entries if entry.observation]
-        shown = [(entry, output) for entry, output in outputs if output and output.size]
-        each = min(max(_OUTPUT // max(len(shown), 1), _SHORTEST), _LONGEST)
-        for index, (entry, output) in enumerate(shown):
-            if index >= len(shown) - _OUTPUT // each or self.is_cited(entry):
-                size = _LONGEST if self.is_cited(entry) else each
+        entries = [entry for part in self.rounds for entry in part.entries]
+        for entry in entries:
+            output = entry.observation.output if entry.observation and not entry.is_hidden else None
+            if output and output.size:
+                size = _LONGEST if len(entries) <= _MANY or self.is_cited(entry) else _SHORTEST
                 try:
                     entry.output = _excerpt(*ends(output, size), output.size - 2 * size)
                 except RecordError as error:
@@ -204,21 +204,13 @@ class RunPage:
             target.files, target.lines_left_out = files_of(text, most)
 
 
-def _message_excerpt(text: str) -> Excerpt | None:
-    """Return a message, unless its line has shown it whole."""
-    data = text.encode(errors="replace")
-    rest = len(data) - 2 * _LONGEST
-    ends = (data[:_LONGEST], data[-_LONGEST:]) if rest > 0 else (data, b"")
-    return _excerpt(*ends, rest) if "\n" in text or len(data) > LONGEST_WORDS else None
-
-
 def _excerpt(head: bytes, tail: bytes, left_out: int) -> Excerpt:
     texts = [clean(part.decode(errors="replace").expandtabs(4)).strip("\n") for part in (head, tail)]
     return Excerpt(texts[0], f"{left_out:,} bytes" if left_out > 0 and tail else "", texts[1])
 
 
 class Chart(NamedTuple):
-    """A line over the rounds: the number of each, its value, and that in words. `top` is the value at the upper edge."""
+    """A line over the rounds: the number of each, its value and text. `top` is the value at the upper edge."""
 
     title: str
     points: list[tuple[int, float, str]]
@@ -245,18 +237,19 @@ def _value(part: Round, title: str) -> tuple[float, str] | None:
 
 def _add_charts(pages: Sequence[RunPage]) -> None:
     """Add the charts of each run, all drawn to one scale: score, cost or else tokens, and failing tests."""
-    found: dict[str, list[tuple[RunPage, int, float, str]]] = {}
-    for title in ("Score", "Cost", "Tokens", "Failing tests"):
-        rounds = [(page, part.number, _value(part, title)) for page in pages for part in page.rounds]
-        found[title] = [(page, number, *value) for page, number, value in rounds if value]
-    if found["Cost"]:
-        del found["Tokens"]
-    numbers = [number for points in found.values() for _, number, _, _ in points]
-    for title, points in found.items():
-        top = (1.0, "1.00") if title == "Score" else max((point[2:] for point in points), default=(0.0, ""))
-        for page in pages:
-            if own := [point[1:] for point in points if point[0] is page]:
-                page.charts.append(Chart(title, own, top, min(numbers), max(numbers)))
+    rounds = [(page, part) for page in pages for part in page.rounds]
+    spend = "Cost" if any(_value(part, "Cost") for _, part in rounds) else "Tokens"
+    points = [
+        (page, title, part.number, *value)
+        for title in ("Score", spend, "Failing tests")
+        for page, part in rounds
+        if (value := _value(part, title))
+    ]
+    first, last = (choose((number for _, _, number, _, _ in points), default=0) for choose in (min, max))
+    for (page, title), group in groupby(points, key=lambda point: point[:2]):
+        top = max(point[3:] for point in points if point[1] == title)
+        scale = (1.0, "1.00") if title == "Score" else top
+        page.charts.append(Chart(title, [point[2:] for point in group], scale, first, last))
 
 
 def _text(value: Any) -> Any:
