@@ -57,7 +57,7 @@ def test_the_state_after_an_event(run: str, at: str, doing: str, why: str, capsy
 def test_every_event_is_a_line(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = said(capsys, run, "--events")
     assert (code, len(out.splitlines())) == (0, 74)
-    assert out.splitlines()[-1].endswith("run_ended              satisfied verdict of round 3")
+    assert out.splitlines()[-1].endswith("run_ended              stop_reason satisfied · message verdict of round 3")
     code, out, _ = said(capsys, run, "--events", "--json")
     assert [json.loads(line)["seq"] for line in out.splitlines()] == list(range(1, 75))
 

@@ -24,16 +24,11 @@ from goalrunner.reports.next_steps import next_steps, origin_of, summary_of
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.review import result_text
 from goalrunner.reports.status import closing_lines
-from goalrunner.reports.steps import LONGEST_WORDS
+from goalrunner.reports.steps import LONGEST_WORDS, decision_text
 
 _NEWEST = 8
 """References, steps and approvals that are shown, the newest."""
 _LONGEST_EVENT = 200
-_FIELDS = (
-    "step_id", "tool_call_id", "evidence_ref", "role", "summary", "account", "round", "moment", "standing", "passed",
-    "approval_id", "kind", "decision", "by", "question", "stop_reason", "reason", "message", "note", "action",
-)  # fmt: skip
-"""Fields that say what an event is about, in the order in which they are shown."""
 
 
 def show_text(
@@ -121,14 +116,10 @@ def _relative(run_id: str, found: Mapping[str, Summary]) -> str:
 def events_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
     """Yield one line per record, in memory that does not grow with the log."""
     for record in records:
-        values = [(name, getattr(record.event, name, None)) for name in _FIELDS]
-        shown = [
-            f"{name} {value}" if name in ("round", "passed") else str(value)
-            for name, value in values
-            if value is not None and value != ""
-        ]
+        values = ((name, value) for name, value in record.event if isinstance(value, str | int | float))
+        shown = [f"{name} {value}" for name, value in values if name != "type" and value not in ("", 0)]
         head = f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {record.event.type:<21}"
-        yield cut(f"{head}  {one_line('  '.join(shown))}", columns or _LONGEST_EVENT).rstrip() + "\n"
+        yield cut(f"{head}  {one_line(' · '.join(shown))}", columns or _LONGEST_EVENT).rstrip() + "\n"
 
 
 def state_lines(state: RunState) -> Iterator[Line]:
@@ -171,12 +162,10 @@ def _approval(item: Approval) -> str:
     if item.decision is None:
         until = f", until {item.expires_at}" if item.expires_at else ""
         return f"{item.id}: {item.action} ({item.rule}; since {item.requested_at}{until}{rests_on})"
-    by = f" by {item.by}" if item.by else ""
-    unguarded = "" if item.guarded else " (unguarded)"
     done = ", done" if item.used and item.decision == "approved" else ""
+    said = decision_text(item.decision, item.by, guarded=item.guarded)
     reason = f": {item.reason}" if item.reason else ""
-    decision = f"{item.decision}{by}{unguarded} at {item.decided_at}{rests_on}{done}{reason}"
-    return f"{item.id}: {item.action} ({item.rule}) · {decision}"
+    return f"{item.id}: {item.action} ({item.rule}) · {said} at {item.decided_at}{rests_on}{done}{reason}"
 
 
 def why(state: RunState) -> str:

@@ -155,12 +155,9 @@ def _person_lines(event: events.Event) -> Iterator[Line]:
             remark = f"{event.approval_id} waits for a person: {event.rule}"
             yield Step("approval", ASKED, event.action, remark=remark, tone="warn")
         case events.ApprovalRecorded():
-            by, reason = f" by {event.by}" if event.by else "", f": {event.reason}" if event.reason else ""
-            if event.decision == "approved":
-                unguarded = "" if event.guarded else " (unguarded)"
-                yield _passed("approval", f"approved{by}{unguarded}{reason}", event.approval_id)
-            else:
-                yield _failed("approval", f"{event.decision}{by}{reason}", event.approval_id)
+            make = _passed if event.decision == "approved" else _failed
+            said = decision_text(event.decision, event.by, guarded=event.guarded or event.decision != "approved")
+            yield make("approval", ": ".join(filter(None, (said, event.reason))), event.approval_id)
         case events.QuestionOpened():
             yield Step("question", ASKED, remark=event.question, tone="warn")
         case events.QuestionAnswered():
@@ -168,6 +165,11 @@ def _person_lines(event: events.Event) -> Iterator[Line]:
         case events.RunResumed():
             yield Fact("resumed", figures.limits(vars(event.plan)))
             yield from (Fact("", text, tone) for text, tone in _resumed(event))
+
+
+def decision_text(decision: str, by: str, *, guarded: bool) -> str:
+    """Return what a person decided, and who: "approved by ann (unguarded)"."""
+    return decision + (f" by {by}" if by else "") + ("" if guarded else " (unguarded)")
 
 
 def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
@@ -180,10 +182,8 @@ def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
         if usage.uncounted_calls:
             yield f"{account}: the usage of the interrupted turn is unknown", "warn"
         elif usage.tokens:
-            spent = " and ".join(
-                [f"{usage.tokens:,} tokens", *([figures.dollars(usage.cost_usd)] * bool(usage.cost_usd))]
-            )
-            yield f"{account}: the interrupted call is estimated at {spent}", "warn"
+            cost = f" and {figures.dollars(usage.cost_usd)}" if usage.cost_usd else ""
+            yield f"{account}: the interrupted call is estimated at {usage.tokens:,} tokens{cost}", "warn"
 
 
 NEARLY = 0.8
@@ -216,14 +216,12 @@ class Spending:
                 self.usage += usage
             case events.RunEnded():
                 return
-        plan = self.plan or Plan()
         used = {"timeout": self.elapsed, "tokens": self.usage.tokens, "cost_usd": self.usage.known_cost_usd}
         for (name, amount), text in zip(used.items(), self.parts(self.elapsed), strict=True):
-            limit = getattr(plan, name)
+            limit = getattr(self.plan, name, None)
             if limit and amount >= NEARLY * limit and (name, limit) not in self._warned:
                 self._warned.add((name, limit))
-                verb = "used" if name == "timeout" else "spent"
-                yield Fact("warning", f"{text} are {verb} ({figures.share(amount, limit)} of the limit)", tone="warn")
+                yield Fact("warning", f"{text} are spent ({figures.share(amount, limit)} of the limit)", tone="warn")
 
     def parts(self, seconds: float, *, began: bool = False) -> list[str]:
         """Return time, tokens and dollars, each with its limit. After a round `began`, no report is no usage of 0."""
@@ -231,13 +229,7 @@ class Spending:
         if self.external and began and not (usage.calls or usage.tokens or usage.known_cost_usd):
             usage = Usage.unknown()
         tokens, cost = figures.spent(usage)
-        limits = (
-            (figures.elapsed(seconds), figures.span(plan.timeout) if plan.timeout else ""),
-            (tokens, f"{plan.tokens:,}" if plan.tokens else ""),
-            (cost, figures.dollars(plan.cost_usd) if plan.cost_usd else ""),
-        )
-        return [_within(used, limit) if limit else used for used, limit in limits]
-
-
-def _within(used: str, limit: str) -> str:
-    return f"{used} (limit {limit})" if used in (figures.UNKNOWN_TOKENS, figures.UNKNOWN_COST) else f"{used} of {limit}"
+        timeout = f" of {figures.span(plan.timeout)}" if plan.timeout else ""
+        most = f" of {plan.tokens:,}" if plan.tokens and tokens != figures.UNKNOWN_TOKENS else ""
+        budget = f" of {figures.dollars(plan.cost_usd)}" if plan.cost_usd and cost != figures.UNKNOWN_COST else ""
+        return [figures.elapsed(seconds) + timeout, tokens + most, cost + budget]
