@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
     from goalrunner.records.run_folder import RunFolder
-    from goalrunner.reports.result_file import ResultFile
 
 
 @dataclass(frozen=True)
 class CiFiles:
     """The files that are wanted, opened before the agent could redirect them."""
 
-    copies: Mapping[str, ResultFile]  # by option: "--junit"
+    copies: Mapping[str, output.ResultFile]  # by option: "--junit"
     environ: Mapping[str, str]
     is_step: bool = True  # whether a step of GitHub Actions gets annotations and a summary
 
@@ -87,12 +86,11 @@ def open_files(junit: Path | None, summary: Path | None, gitlab: Path | None, *,
     From then on, no child process gets the variables of GitHub Actions through which it could change later steps.
     With `asked_only`, nothing is appended to the summary of a step, and nothing is printed.
     """
-    from goalrunner.reports.result_file import ResultFile
     from goalrunner.system.launcher import JOB_FILES
 
     environ = dict(os.environ)
     for name in JOB_FILES:
         os.environ.pop(name, None)
     given = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
-    copies = {option: ResultFile(path, option=option) for option, path in given.items() if path is not None}
+    copies = {option: output.ResultFile(path, option=option) for option, path in given.items() if path is not None}
     return CiFiles(copies, environ, is_step=not asked_only)

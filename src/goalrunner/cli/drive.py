@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from goalrunner.cli.ci import CiFiles
     from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
     from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.reports.result_file import ResultFile
 
 _MAX_BYTES = 1 << 16  # bytes of a typed line that are read
 
@@ -28,7 +27,7 @@ _MAX_BYTES = 1 << 16  # bytes of a typed line that are read
 def drive(
     start: Callable[[RunOptions], Coroutine[Any, Any, GoalOutcome]],
     options: RunOptions,
-    copy: ResultFile | None,
+    copy: output.ResultFile | None,
     files: CiFiles,
     *,
     json: bool,

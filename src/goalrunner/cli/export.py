@@ -39,7 +39,6 @@ def export(
     if branch is not None and file is not None:
         raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
     from goalrunner.app.export import RunChange
-    from goalrunner.reports.result_file import ResultFile
     from goalrunner.reports.status import summary_markdown
 
     folder = runs.find(run)
@@ -65,7 +64,7 @@ def export(
     else:
         data = main.wait_for(change.patch()) if patch and change is not None else summary_markdown(outcome, files=files)
         if file is not None:
-            ResultFile(file, workspaces=[Path(state.workspace)]).write(data)
+            output.ResultFile(file, workspaces=[Path(state.workspace)]).write(data)
         else:
             output.say(data)
     if change is not None and (later := main.wait_for(change.later())):
@@ -105,7 +104,6 @@ def report(
     of the file is printed.
     """
     from goalrunner.reports.html import page_text
-    from goalrunner.reports.result_file import ResultFile
 
     if run is not None and compare:
         raise UsageError("RUN and --compare cannot be combined", "goal report --compare RUN RUN")
@@ -114,7 +112,9 @@ def report(
         raise UsageError(f"both runs are {folders[0].run_id}", "goal list shows the runs")
     name = f"compare-{folders[1].run_id}.html" if compare else "report.html"
     pages = [_page(folder, with_diffs=not compare) for folder in folders]
-    copy = ResultFile(file or folders[0].path / name, workspaces=[Path(page.outcome.workspace) for page in pages])
+    copy = output.ResultFile(
+        file or folders[0].path / name, workspaces=[Path(page.outcome.workspace) for page in pages]
+    )
     copy.write(page_text(pages))
     if not copy.is_stream:
         path = copy.path.absolute()

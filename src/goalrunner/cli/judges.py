@@ -52,7 +52,6 @@ def audit(
     cannot be read, 4 if the judge failed.
     """
     from goalrunner.reports.judgements import audit_value, audits_junit, audits_page
-    from goalrunner.reports.result_file import ResultFile
     from goalrunner.reports.tables import audits_table
 
     paths = find_transcripts(transcripts)
@@ -62,7 +61,7 @@ def audit(
     else:
         todo = [AuditJob(path, audit_goal(None, goal_beside(path), judge), format_) for path in paths]
     wanted = (("--junit", junit, audits_junit), ("--html", html, audits_page))
-    copies = [(ResultFile(path, option=option), text) for option, path, text in wanted if path]
+    copies = [(output.ResultFile(path, option=option), text) for option, path, text in wanted if path]
     kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
     ended: list[TranscriptAudit] = []
 
@@ -100,7 +99,6 @@ def calibrate(
     from goalrunner.app import calibration
     from goalrunner.app.judge_statistics import require_libraries, statistics_of
     from goalrunner.reports.judgements import CalibrationReport, calibration_page, calibration_text, calibration_value
-    from goalrunner.reports.result_file import ResultFile
 
     if target_false_accept is not None and not 0 <= target_false_accept < 1:
         raise UsageError(f"--target-false-accept: {target_false_accept:g} is not a rate", "use one such as 0.01")
@@ -114,7 +112,7 @@ def calibrate(
     budget = goals.budget_of(tokens, cost, allow_unenforced)
     samples = calibration.read_dataset(dataset)
     require_libraries()
-    page = ResultFile(html, {"the dataset": dataset}, "--html") if html is not None else None
+    page = output.ResultFile(html, {"the dataset": dataset}, "--html") if html is not None else None
     digest = hashlib.sha256(os.path.realpath(dataset).encode(errors="surrogateescape")).hexdigest()[:16]
     kept = KeptVerdicts(results or runs.home() / "calibrations" / f"{digest}.jsonl")
 

@@ -18,7 +18,6 @@ from goalrunner.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
-    from goalrunner.reports.result_file import ResultFile
 
 GoalArgument = Annotated[
     Text, argument("GOAL_FILE | TEXT", "A goal file or an objective; default: goal.toml.", goal_files)
@@ -99,20 +98,21 @@ def run(
     return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
 
 
-def _checked_copy(goal_file: Path | None, goal: Goal, path: Path | None, record: Path | None) -> ResultFile | None:
+def _checked_copy(
+    goal_file: Path | None, goal: Goal, path: Path | None, record: Path | None
+) -> output.ResultFile | None:
     """Return the copy of the outcome. Raise UsageError if a file cannot be written, or the run needs the one there."""
     if record is not None and os.path.isdir(record):  # noqa: PTH112 - never raises
         raise UsageError(f"--record {record} is a folder", "give the path of a file")
     if path is None:
         return None
     from goalrunner.core.field_types import SCRIPTED
-    from goalrunner.reports.result_file import ResultFile
 
     taken = {"the goal file": goal_file, "the file of --record": record}
     for who, model in (("agent", goal.agent.model), ("judge", goal.judge.model)):
         if model.startswith(SCRIPTED):
             taken[f"the recording of the {who}"] = Path(model.removeprefix(SCRIPTED))
-    return ResultFile(path, {what: other for what, other in taken.items() if other is not None})
+    return output.ResultFile(path, {what: other for what, other in taken.items() if other is not None})
 
 
 def resume(
@@ -138,13 +138,12 @@ def resume(
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import aresume
     from goalrunner.goalfile.loading import resolve_limits
-    from goalrunner.reports.result_file import ResultFile
 
     keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}
     given = {**keys, "budget.allow_unenforced": allow_unenforced or None}
     limits = resolve_limits({key: value for key, value in given.items() if value is not None})
     folder = runs.find(run)
-    copy = ResultFile(output_file) if output_file is not None else None
+    copy = output.ResultFile(output_file) if output_file is not None else None
     return drive(
         lambda options: aresume(folder, options, limits, note=note, on_torn=runs.warn_torn),
         RunOptions(home=runs.home()),

@@ -64,9 +64,8 @@ def status(
     judged_by = audit_goal(objective, goal, judge, workspace, validator)
     from goalrunner.app.audits import AuditJob, audit_transcript
     from goalrunner.reports.judgements import audit_facts, audit_value, audits_junit
-    from goalrunner.reports.result_file import ResultFile
 
-    copy, checks = ResultFile(junit, option="--junit") if junit else None, None
+    copy, checks = output.ResultFile(junit, option="--junit") if junit else None, None
     if base is not None:
         from goalrunner.app.revision_checks import check_revision
         from goalrunner.app.run_options import RunOptions

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.cli.output import ResultFile
 from goalrunner.core.errors import GoalError, UsageError
-from goalrunner.reports.result_file import ResultFile
 
 
 def test_a_copy_replaces_what_was_there_and_leaves_nothing_else(tmp_path: Path) -> None:
