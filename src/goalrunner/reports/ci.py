@@ -145,12 +145,15 @@ def gitlab_text(problems: Iterable[Problem]) -> str:
     return json.dumps(values, indent=2) + "\n"
 
 
+Kind = Literal["", "failure", "error", "skipped"]
+
+
 class Case(NamedTuple):
     """One test case; without a `kind` it passed, and what it says of a failure is not shown."""
 
     group: str
     name: str
-    kind: Literal["", "failure", "error", "skipped"]
+    kind: Kind
     type: str = ""
     message: str = ""
     details: str = ""
@@ -164,8 +167,8 @@ def suite_text(
     """Return one suite of cases as JUnit XML."""
     from goalrunner.reports.html import rendered
 
-    values = {"cases": cases, "seconds": seconds, "timestamp": timestamp, "properties": properties}
-    return rendered("junit.xml.j2", name=name, **values)
+    about = {"name": name, "seconds": seconds, "timestamp": timestamp, "properties": properties}
+    return rendered("junit.xml.j2", cases=cases, **about)
 
 
 def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), criteria: Sequence[str] = ()) -> str:
@@ -190,17 +193,17 @@ def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), cr
 
 
 def _run_case(outcome: GoalOutcome) -> Case:
-    kind: Literal["failure", "error"] = "failure" if outcome.status == "capped" else "error"
+    kind: Kind = "" if outcome.passed else "failure" if outcome.status == "capped" else "error"
     reason, missing = str(outcome.stop_reason or outcome.status), outcome.verdict.missing if outcome.verdict else ""
     said, output = f"{outcome.status}: {reason.replace('_', ' ')}", f"run {outcome.run_id}"
     details = outcome.message or missing
-    return Case("run", "complete", "" if outcome.passed else kind, reason, said, details, output, outcome.duration)
+    return Case("run", "complete", kind, reason, said, details, output, outcome.duration)
 
 
 def _validator_case(result: ValidatorResult) -> Case:
     feedback = "" if result.hidden else result.feedback
     texts = () if result.hidden else (result.command, result.summary, feedback if result.passed else "")
-    kind: Literal["", "failure"] = "" if result.passed else "failure"
+    kind: Kind = "" if result.passed else "failure"
     said, output = public_remark(result), "\n".join(filter(None, texts))
     return Case("validators", result.name, kind, result.reason, said, feedback, output, result.duration)
 
@@ -216,7 +219,7 @@ def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
     rows = [row for row in outcome.evidence if row.kind == "criterion"]
     for criterion, group in groupby(rows, key=lambda row: row.criterion):
         found = list(group)
-        kind: Literal["", "failure"] = "" if found[0].satisfied else "failure"
+        kind: Kind = "" if found[0].satisfied else "failure"
         missing, output = found[0].missing or "not satisfied", laid_out(criterion_facts(found))
         yield Case("criteria", criterion, kind, "not_satisfied", missing, missing, output)
 
@@ -230,12 +233,9 @@ def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
         "tokens": (sum(one.tokens for one in used), "budget_exhausted"),
         "cost_usd": (sum(one.known_cost_usd for one in used), "budget_exhausted"),
     }
-    limits = {name: limit for name in spent if (limit := outcome.limits.get(name)) is not None}
-    over = [name for name, limit in limits.items() if spent[name][0] >= limit]
-    for name, limit in limits.items():
-        amount, reason = spent[name]
-        output = " of ".join(f"{value:,.3f}".rstrip("0").rstrip(".") for value in (amount, limit))
-        # A budget can also be exhausted because what was used is unknown.
-        stopped = outcome.stop_reason == reason and (name in over or not {"tokens", "cost_usd"} & set(over))
-        said = f"the limit was reached: {output}"
-        yield Case("limits", name, "failure" if stopped else "", reason, said, output=output)
+    for name, (amount, reason) in spent.items():
+        if (limit := outcome.limits.get(name)) is not None:
+            output = " of ".join(f"{value:,.3f}".rstrip("0").rstrip(".") for value in (amount, limit))
+            stopped = outcome.stop_reason == reason and (reason != "budget_exhausted" or amount >= limit)
+            said = f"the limit was reached: {output}"
+            yield Case("limits", name, "failure" if stopped else "", reason, said, output=output)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
-from goalrunner.reports.ci import Case, public_remark, suite_text
+from goalrunner.reports.ci import Case, Kind, public_remark, suite_text
 from goalrunner.reports.html import rendered
 from goalrunner.reports.layout import Fact, facts, laid_out, lines_text, model_name, one_line, table
 from goalrunner.reports.review import verdict_facts
@@ -55,7 +55,7 @@ def audits_junit(audits: Sequence[TranscriptAudit]) -> str:
 
 
 def _case(audit: TranscriptAudit) -> Case:
-    kinds: dict[str, Literal["", "failure", "error"]] = {"complete": "", "not complete": "failure"}
+    kinds: dict[str, Kind] = {"complete": "", "not complete": "failure"}
     kind, type_ = kinds.get(audit.result, "error"), audit.result.replace(" ", "_")
     said, output = audit.missing or audit.result, laid_out(audit_facts(audit)) if audit.verdict is not None else ""
     return Case("transcripts", audit.transcript, kind, type_, said, said, output, audit.seconds)
