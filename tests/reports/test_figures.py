@@ -72,12 +72,6 @@ def test_a_share_is_in_percent() -> None:
     assert figures.share(1, 0) == ""
 
 
-def test_the_judges_share_is_of_the_dollars_where_they_are_known() -> None:
-    assert figures.judge_share(10, 0.1, 1_000, 0.5) == " (judge 20 %)"
-    assert figures.judge_share(10, None, 1_000, None) == " (judge 1 % of the tokens)"
-    assert figures.judge_share(0, None, 0, None) == ""
-
-
 @pytest.mark.parametrize(
     ("ago", "said"),
     [

@@ -248,9 +248,7 @@ def test_an_unknown_price_is_never_zero_dollars() -> None:
     usage = {"agent": Usage(input_tokens=90, cost_usd=None, calls=1), "judge": Usage(input_tokens=10, calls=1)}
     stream = io.StringIO()
     Progress(stream).finish(ended.model_copy(update={"usage": usage}))
-    assert stream.getvalue().splitlines()[0] == (
-        "complete   2 rounds · 3 min 12 s · 100 tokens · no price (judge 10 % of the tokens)"
-    )
+    assert stream.getvalue().splitlines()[0] == ("complete   2 rounds · 3 min 12 s · 100 tokens · no price")
 
 
 def test_quiet_prints_the_last_lines_alone() -> None:

@@ -87,19 +87,6 @@ def test_the_last_line_has_the_changes() -> None:
     )
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(182.0, True), (10.0, False)])
-def test_a_long_baseline_is_announced(seconds: float, said: bool) -> None:
-    stream = io.StringIO()
-    progress = Progress(stream)
-    begin = events.StepStarted(step_id="baseline", description="run the validators")
-    results = told_run.checked(False, "2 failed").results
-    records = numbered(told_run.created(), begin, events.BaselineTaken(standing="red", results=results))
-    records[2] = records[2].model_copy(update={"elapsed": 2.0 + seconds})
-    for record in records:
-        progress.on_record(record)
-    assert ("The validators take 3 min 2 s; each round adds about that." in stream.getvalue()) == said
-
-
 @pytest.mark.parametrize(
     ("environ", "live"),
     [

@@ -248,7 +248,7 @@ def test_the_status_of_a_run_that_waits_ends_with_a_command_a_line() -> None:
         ),
         (
             {"uncounted_calls": 0, "cost_usd": None, "known_cost_usd": 0.2},
-            "41,210 tokens · at least $0.20 (judge <1 % of the tokens)",
+            "41,210 tokens · at least $0.20",
             ["41,210", ">= $0.20"],
         ),
         ({"tokens": 0, "uncounted_calls": 0, "cost_usd": 0.0, "judge_tokens": 0}, "3 min 12 s", ["-", "-"]),

@@ -94,14 +94,6 @@ def diff_stat(stat: DiffStat | None) -> list[str]:
     return [lines if stat.added or stat.removed else f"{count(stat.files, 'file')} changed"]
 
 
-def judge_share(tokens: float, cost: float | None, all_tokens: float, all_cost: float | None) -> str:
-    """Return the judge's part of the dollars, else of the tokens: " (judge 6 %)"; may be empty."""
-    if cost is not None and all_cost:
-        return f" (judge {share(cost, all_cost)})"
-    part = share(tokens, all_tokens)
-    return f" (judge {part} of the tokens)" if part else ""
-
-
 def score(value: float) -> str:
     """Return a score with two digits, cut and not rounded: 0.999 is "0.99", only 1 is "1.00"."""
     return f"{math.floor(value * 100 + 1e-9) / 100:.2f}"
@@ -204,9 +196,9 @@ class Summary:
         if not self.has_spent:
             return time
         tokens = used(self.tokens, self.integer("estimated_tokens"), self.integer("uncounted_calls"))
-        judge, counted = self.integer("judge_tokens"), 0 if self.integer("uncounted_calls") else self.integer("tokens")
-        share = judge_share(judge, self.number("judge_cost_usd"), counted, self.number("cost_usd"))
-        return " · ".join((time, tokens, self.cost + (share if judge else "")))
+        part = share(self.number("judge_cost_usd") or 0.0, self.number("cost_usd") or 0.0)
+        judge = f" (judge {part})" if part and self.integer("judge_tokens") else ""
+        return " · ".join((time, tokens, self.cost + judge))
 
     @property
     def tokens(self) -> int | None:

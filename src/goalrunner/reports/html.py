@@ -34,8 +34,6 @@ _LONGEST, _SHORTEST, _MANY = 4_000, 400, 200
 """Bytes at each end of one output: of what the verdict cites, and of one among many."""
 _OPEN = 5
 """Rounds up to which all of them are unfolded."""
-_COLOURED = 50
-"""Rounds up to which their diffs have syntax colours, which take time; that of the whole run always has them."""
 
 _Words = Callable[[TranscriptRef], str]
 _Ends = Callable[[ArtifactRef, int], tuple[bytes, bytes]]
@@ -260,7 +258,7 @@ def _text(value: Any) -> Any:
 def page_text(pages: Sequence[RunPage]) -> str:
     """Return the page of one run, or of two runs side by side. It has one stylesheet and no script."""
     _add_charts(pages)
-    return rendered("report.html.j2", pages=pages, coloured=_COLOURED)
+    return rendered("report.html.j2", pages=pages)
 
 
 def rendered(template: str, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:

@@ -21,8 +21,6 @@ from goalrunner.reports.progress import Progress
 
 _TAIL_ROWS = 6
 """Rows for the output of the running step, or for the agent's text."""
-_MOST_STEPS = 4
-"""Running steps that are drawn; more validators run at the same time rarely."""
 _WIDE = 1_000
 """Rows that one line of output may be wrapped to; the last ones are drawn."""
 _NO_BELL = "GOAL_NO_BELL"
@@ -121,14 +119,10 @@ class LiveProgress(Progress):
         if self._asking or self._over.is_set():
             return Text("")
         running = self._current.running()
-        drawn = max(min(len(running), _MOST_STEPS), 1)
-        # The region never fills the screen: what scrolled out of it could not be erased.
-        tail = max(min(_TAIL_ROWS, self._console.height - 4 - 2 * drawn) // drawn, 1)
+        tail = max(_TAIL_ROWS // max(len(running), 1), 1)
         rows: list[Text] = []
-        for number, item in enumerate(running[:_MOST_STEPS]):
+        for number, item in enumerate(running):
             rows += self._drawn(item, tail, self.narrative.label if number == 0 else "")
-        if len(running) > _MOST_STEPS:
-            rows.append(Text(f"{' ' * INDENT}and {len(running) - _MOST_STEPS} more", style="dim"))
         if self.narrative.spending.plan:
             rows += self._text([Fact("total", self._current.totals(), "dim")]).split()
         for row in rows:

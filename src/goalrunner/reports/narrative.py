@@ -25,8 +25,6 @@ UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout
 """The warning at the start of a run without any limit."""
 _NO_JUDGE = "none; the validators decide"
 
-_LONG = 20.0
-"""Seconds from which the duration of the baseline is announced."""
 _AGENT = Step("agent", subject="working")
 _PREPARING = Step("start", subject="checking the models")
 _RUNNING: dict[type, Step | None] = {
@@ -125,6 +123,21 @@ def _validator(spec: ValidatorSpec) -> str:
     return f"{command} · {limit}" if spec.name in ("", command) else f"{spec.name}: {command} · {limit}"
 
 
+def _running(event: events.Event, before: Step | None) -> Step | None:
+    """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
+    match event:
+        case events.ToolCalled():
+            return Step(short_name(event.tool), subject=event.summary)
+        case events.StepStarted():
+            return Step("checks", subject=event.description)
+        case events.MessageRecorded(role="user"):
+            return _AGENT
+        case events.ToolResultRecorded(observation=seen) if seen.source == REPLAY:
+            return before  # a part of the audit
+        case _:
+            return _RUNNING.get(type(event), before)
+
+
 class Narrative:
     """Makes lines of the records of one run, in their order.
 
@@ -150,19 +163,14 @@ class Narrative:
         self._is_checked = False
         self._changes: DiffStat | None = None
         self._began = (0.0, Usage())
-        """Active time and usage at the start of the round or the baseline."""
+        """Active time and usage at the start of the round."""
 
     def tell(self, record: events.Record) -> list[Line]:
         """Return the lines of a record; most have none."""
         ended = [*self._round_end(record)]
         self.spending.elapsed = record.elapsed
         self._follow(record.event)
-        lines = [*ended, *map(self.labelled, self._lines(record.event))]
-        if isinstance(record.event, events.BaselineTaken) and record.event.standing == "red":
-            seconds = record.elapsed - self._began[0]
-            if seconds > _LONG:
-                lines.append(Fact("", f"The validators take {figures.elapsed(seconds)}; each round adds about that."))
-        return [*lines, *self.spending.add(record)]
+        return [*ended, *map(self.labelled, self._lines(record.event)), *self.spending.add(record)]
 
     def _round_end(self, record: events.Record) -> Iterator[Line]:
         """Yield duration, changes and spend of the round that is over; of an only round the last line says them."""
@@ -185,13 +193,15 @@ class Narrative:
         self.red = tuple(result for result in state.validators if not result.passed)
         self.origin, self.round = origin_of(state), state.round
         most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
-        rounds = (
-            f"{state.iterations}{most} {'round' if (state.plan.max_iterations or state.iterations) == 1 else 'rounds'}"
-        )
+        noun = "round" if (state.plan.max_iterations or state.iterations) == 1 else "rounds"
         about = {"workspace": state.workspace, "models": state.models, "agent_command": state.agent_command}
         started = events.RunStarted(**about, version="")
         lines = start_lines(started, created, self._place(state.workspace), resumed=True)
-        return [Fact("goal", state.goal.description), *lines, Fact("so far", " · ".join([rounds, *parts]))]
+        return [
+            Fact("goal", state.goal.description),
+            *lines,
+            Fact("so far", " · ".join([f"{state.iterations}{most} {noun}", *parts])),
+        ]
 
     def _follow(self, event: events.Event) -> None:
         match event:
@@ -214,23 +224,7 @@ class Narrative:
                 self.red = tuple(result for result in event.results if not result.passed)
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
-        self._set_running(event)
-
-    def _set_running(self, event: events.Event) -> None:
-        """Set the current step. A user message begins a turn of the agent, also after a resume."""
-        match event:
-            case events.ToolCalled():
-                self.running = Step(short_name(event.tool), subject=event.summary)
-            case events.StepStarted():
-                if event.step_id == "baseline":
-                    self._began = (self.spending.elapsed, self.spending.usage)
-                self.running = Step("checks", subject=event.description)
-            case events.MessageRecorded(role="user"):
-                self.running = _AGENT
-            case events.ToolResultRecorded(observation=seen) if seen.source == REPLAY:
-                pass  # a part of the audit
-            case _:
-                self.running = _RUNNING.get(type(event), self.running)
+        self.running = _running(event, self.running)
 
     def _lines(self, event: events.Event) -> Iterable[Line]:
         match event:
