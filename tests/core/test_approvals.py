@@ -56,7 +56,6 @@ NETWORK = (
     "nohup curl x &",
     "time curl x",
     'eval "curl x"',
-    "bash <<EOF\ncurl x\nEOF",
     "cat <<EOF\n$(curl x)\nEOF",
     "cat <<'EOF' > f\nhi\nEOF\ncurl x",
     "ls\ncurl x",
@@ -181,7 +180,10 @@ def test_an_honest_command_is_not_asked_about(command: str) -> None:
     assert rule_for("shell", command, Approvals(commands=("git push*", "rm -rf *", "* --force")), "low") == ""
 
 
-@pytest.mark.parametrize("command", ["$TOOL x", "curl 'unclosed", "cat f | sh", 'bash -c "$LINE"', "alias c=curl; c x"])
+@pytest.mark.parametrize(
+    "command",
+    ["$TOOL x", "curl 'unclosed", "cat f | sh", "bash <<E\ncurl x\nE", 'bash -c "$LINE"', "alias c=curl; c x"],
+)
 def test_a_command_that_is_not_understood_needs_approval_where_commands_do(command: str) -> None:
     assert "cannot be parsed" in rule_for("shell", command, Approvals(commands=("git push*",)), "low")
     assert rule_for("shell", command, Approvals(require=("network",)), "low").startswith(

@@ -96,16 +96,6 @@ def test_the_commands_of_substitutions_are_found(line: str, nested: list[str]) -
     assert sorted(command.words[0] for command in found.nested) == nested
 
 
-def test_what_a_command_reads_is_known() -> None:
-    assert read("sh <<E\na\nE")[0].stdin == "a\n"
-    assert read("sh <<-E\n\ta\n\tE")[0].stdin == "a\n"
-    assert [command.stdin for command in read('sh <<E; b\na "\nE')] == ['a "\n', None]
-    assert read("sh > f <<'E' 2>&1\nit's $x\nE")[0].stdin == "it's $x\n"
-    assert read("sh <<< 'a b'")[0].stdin == "a b"
-    assert [command.piped for command in read("a | b | c")] == [False, True, True]
-    assert read("sh < f")[0].stdin is None
-
-
 def test_what_is_known_of_a_word_with_an_expansion() -> None:
     (command,) = read("$V/bin/python a$X'b c' \"$(y)\" x{1..3} '$A'")
     assert [(word.head, word.program) for word in command.words] == [
@@ -174,7 +164,7 @@ def test_no_text_raises_another_error(line: str) -> None:
 
 def test_characters_beyond_ascii_are_part_of_words() -> None:
     assert words("écho 'ü $x' {\U00031860 && ö=1 > ß") == [("écho", "ü $x", "{\U00031860"), ("ö=1",)]
-    assert read("É=1; a <<E\nö\nE\n")[-1].stdin == "ö\n"
+    assert words("E=1; a <<E\nö\nE\nü") == [(), ("a",), ("ü",)]
 
 
 @given(

@@ -10,13 +10,13 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from goalrunner.core.shell_syntax import Command, UnreadableError, parse
-from goalrunner.core.shell_words import EXPANSION, Word, options
+from goalrunner.core.shell_words import Word, options
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 _SHELL_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 _DEEPEST = 12
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_ANY = Word("$@", EXPANSION)
+_ANY = Word("$@").unknown()
 """Arguments that are only known when the command runs."""
 _Words = tuple[Word, ...]
 
@@ -219,15 +219,12 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
 def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
     """Yield the programs of the script of a shell, if this is no file."""
     at, given = options(shell.words, _SHELL_OPTIONS)
-    operand = next((word for word in shell.words[at:] if word != "-"), Word(""))
     strict, pipefail = "-e" in given or "errexit" in shell.words[:at], "pipefail" in shell.words[:at]
-    inner = replace(shell, strict=strict, pipefail=pipefail)
+    operand = next(iter(shell.words[at:]), Word(""))
     if "-c" in given:
-        yield from _of_script(inner, operand, depth)
-    elif "-s" in given or not operand or operand.startswith(("/dev/", "/proc/", "<(")):
-        if shell.command.piped or operand.startswith("<("):
-            raise UnreadableError(f"{shell.through[-1]} runs the output of another command")
-        yield from _of_script(inner, shell.command.stdin or "", depth)
+        yield from _of_script(replace(shell, strict=strict, pipefail=pipefail), operand, depth)
+    elif "-s" in given or not operand or operand.startswith(("-", "/dev/", "/proc/", "<(")):
+        raise UnreadableError(f"{shell.through[-1]} runs what it reads")
 
 
 def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from goalrunner.core.shell_words import EXPANSION, Word, text_of, words_of
+from goalrunner.core.shell_words import Word, nodes_in, text_of, words_of
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -21,7 +21,7 @@ _LONGEST = 200_000
 _MOST_DOCUMENTS = 200
 _DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)['\"]?([^\n]*)\n((?:.*\n)*?)[ \t]*\2(?=\n|$)")
 _GIVEN = "\1"
-"""Begin of the name of a file that stands for a here-document; the text follows."""
+"""Begin of the name of a file that stands for a here-document."""
 _ASCII = bytes(range(128)) + b"." * 128
 _TERMINATORS = frozenset({";", "&", "\n", ";;", ";&", ";;&"})
 _RESERVED = frozenset({"{", "}", "!", "then", "else", "elif", "fi", "do", "done", "esac"})
@@ -62,10 +62,6 @@ class Command:
     """Within if, while, for, case or a function: it may not run."""
     last: bool = True
     """Nothing runs after it."""
-    piped: bool = False
-    """Whether it reads the output of another command."""
-    stdin: str | None = None
-    """The here-document or here-string that it reads."""
 
     def within(self, lost: Lost | None, *, last: bool) -> Command:
         """Return what holds of the commands in a part of a construct, where this holds of the whole."""
@@ -100,9 +96,9 @@ def parse(line: str, around: Command | None = None) -> Line:
     root = Parser(_bash()).parse(source.translate(_ASCII)).root_node
     if root.has_error:
         raise UnreadableError("its syntax cannot be parsed")
-    reader, nodes = _Reader(source), [*_nodes_in(root)]
+    reader, nodes = _Reader(source), [*nodes_in(root)]
     files = [reader.text(node) for node in nodes if node.type == "file_redirect"]
-    if text.count(_GIVEN) != len([file for file in files if re.match(rf"\d*<['\"]{_GIVEN}", file)]):
+    if text.count(_GIVEN) != len([file for file in files if re.match(rf'\d*<"{_GIVEN}', file)]):
         raise UnreadableError("what looks like a here-document in it is none")
     try:
         commands = tuple(reader.sequence(root.children, around or Command()))
@@ -119,11 +115,10 @@ def parse(line: str, around: Command | None = None) -> Line:
 
 
 def _redirection(document: re.Match[str]) -> str:
-    """Return the redirection of a file whose name is the text of a here-document, and what follows its mark."""
+    """Return a redirection in the place of a here-document, with its text if this is expanded; and what follows its mark."""
     quote, _, rest, body = document.groups()
-    text = re.sub(r"^\t+", "", body, flags=re.MULTILINE) if document[0].startswith("<<-") else body
-    name = "'" + text.replace("'", r"'\''") + "'" if quote else '"' + text.replace('"', r"\"") + '"'
-    return f"<{name[0]}{_GIVEN}{name[1:]}{rest}"
+    text = "" if quote else body.replace('"', "")
+    return f'<"{_GIVEN}{text}"{rest}'
 
 
 @cache
@@ -132,15 +127,6 @@ def _bash() -> Language:
     from tree_sitter import Language
 
     return Language(tree_sitter_bash.language())
-
-
-def _nodes_in(root: Node) -> Iterator[Node]:
-    """Yield a node and all named nodes within it."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(reversed(node.named_children))
 
 
 def _parts_of(node: Node) -> list[Node]:
@@ -218,8 +204,7 @@ class _Reader:
         parts = [first, *others]
         for part in parts:
             lost = None if part is parts[-1] else Lost("|", self.text(node), self.text(parts[-1]))
-            inside = around.within(lost, last=True)
-            yield from self._statement(part, inside if part is first else replace(inside, piped=True, stdin=None))
+            yield from self._statement(part, around.within(lost, last=True))
 
     def _redirected(self, node: Node, around: Command) -> Iterator[Command]:
         body = node.child_by_field_name("body")
@@ -227,23 +212,14 @@ class _Reader:
         if body is not None and body.type == "command":
             yield self._simple(body, around, redirections)
             return
-        more, around = self._given(redirections, around)
-        if more:
+        if self._behind(redirections):
             raise UnreadableError("words stand behind a redirection of more than one command")
         yield from self._statement(body, around) if body is not None else ()
 
-    def _given(self, redirections: Iterable[Node], around: Command) -> tuple[list[Word], Command]:
-        """Return the words behind the targets of redirections (`make 2>&1 test`), and `around` with the text on stdin."""
-        more: list[Word] = []
-        for node in redirections:
-            here = node.type == "herestring_redirect"
-            words = words_of(
-                self._source, node.named_children[-1:] if here else node.children_by_field_name("destination")
-            )
-            if words and (here or words[0].startswith(_GIVEN)):
-                around = replace(around, stdin=words[0].removeprefix(_GIVEN), piped=False)
-            more += words[1:]
-        return more, around
+    def _behind(self, redirections: Iterable[Node]) -> list[Word]:
+        """Return the words behind the targets of redirections: `make 2>&1 test`."""
+        targets = [words_of(self._source, node.children_by_field_name("destination")) for node in redirections]
+        return [word for words in targets for word in words[1:]]
 
     def _simple(self, node: Node, around: Command, redirections: Sequence[Node] = ()) -> Command:
         """Return the command of a node that is one, with redirections that stand behind it."""
@@ -253,13 +229,12 @@ class _Reader:
                 words = [child for child in node.named_children if child not in before and child.type != "comment"]
                 own = [child for child in words if child.type != "variable_assignment"]
                 assigned = words[: words.index(own[0])] if own else words
-                more, inside = self._given([*before, *redirections], around)
-                found = (*words_of(self._source, words[len(assigned) :]), *more)
+                found = (*words_of(self._source, words[len(assigned) :]), *self._behind([*before, *redirections]))
                 if found and found[0] in _RESERVED:
                     raise UnreadableError(f'"{found[0]}" is not a program')
                 if found and _PATTERN.search(found[0]):
-                    found = (Word(found[0], EXPANSION), *found[1:])
-                return replace(inside, words=found, assignments=tuple(map(self.text, assigned)))
+                    found = (found[0].unknown(), *found[1:])
+                return replace(around, words=found, assignments=tuple(map(self.text, assigned)))
             case "variable_assignment":
                 return replace(around, assignments=(self.text(node),))
             case "variable_assignments":

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-EXPANSION = "\0"
+_EXPANSION = "\0"
 _EXPANSIONS = frozenset(
     """
     simple_expansion expansion command_substitution process_substitution arithmetic_expansion brace_expression
-    translated_string $
+    translated_string ansi_c_string $
     """.split()  # noqa: SIM905 - a table, to be read
 )
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_QUOTES = re.compile(r"['\"\\]")
 
 
 class Word(str):
@@ -35,30 +35,40 @@ class Word(str):
     @property
     def known(self) -> bool:
         """Whether the word has no expansion."""
-        return EXPANSION not in self.shape
+        return _EXPANSION not in self.shape
 
     @property
     def head(self) -> str:
         """What is known of its beginning."""
-        return self.shape.partition(EXPANSION)[0]
+        return self.shape.partition(_EXPANSION)[0]
 
     @property
     def program(self) -> str:
         """The file name at the end of the word; empty if an expansion decides it."""
-        tail = self.shape.rpartition(EXPANSION)[2]
+        tail = self.shape.rpartition(_EXPANSION)[2]
         return tail.rpartition("/")[2] if self.known or "/" in tail else ""
 
     def replaced(self, placeholder: str, head: str = "") -> Word:
         """Return the word with an expansion in the place of a placeholder, such as `{}` of find."""
-        return Word(self.replace(placeholder, "$@"), self.shape.replace(placeholder, head + EXPANSION))
+        return Word(self.replace(placeholder, "$@"), self.shape.replace(placeholder, head + _EXPANSION))
+
+    def unknown(self) -> Word:
+        """Return the word as one of which nothing is known."""
+        return Word(self, _EXPANSION)
 
 
-def text_of(source: bytes, node: Node) -> str:
-    return _slice(source, node.start_byte, node.end_byte)
+def text_of(source: bytes, begin: Node, end: Node | None = None) -> str:
+    """Return the text from the begin of a node to its end, or to the end of another one."""
+    return source[begin.start_byte : (end or begin).end_byte].decode(errors="replace")
 
 
-def _slice(source: bytes, begin: int, end: int) -> str:
-    return source[begin:end].decode(errors="replace")
+def nodes_in(root: Node) -> Iterator[Node]:
+    """Yield a node and all nodes within it, in the order of the text."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.children))
 
 
 def words_of(source: bytes, nodes: Sequence[Node]) -> list[Word]:
@@ -74,41 +84,17 @@ def words_of(source: bytes, nodes: Sequence[Node]) -> list[Word]:
 
 
 def _word(source: bytes, group: Sequence[Node]) -> Word:
-    pieces = [*_between(source, group, group[0].start_byte, group[-1].end_byte)]
-    return Word("".join(text for text, _ in pieces), "".join(shape for _, shape in pieces))
-
-
-def _between(
-    source: bytes, nodes: Iterable[Node], begin: int, end: int, *, quoted: bool = False
-) -> Iterator[tuple[str, str]]:
-    """Yield text and shape of the pieces from `begin` to `end`: of the nodes, and of the text between them."""
-    for node in nodes:
-        yield _plain(_slice(source, begin, node.start_byte), quoted=quoted)
-        yield from _pieces(source, node, quoted=quoted)
-        begin = node.end_byte
-    yield _plain(_slice(source, begin, end), quoted=quoted)
-
-
-def _pieces(source: bytes, node: Node, *, quoted: bool) -> Iterator[tuple[str, str]]:
-    text = text_of(source, node)
-    if node.type in _EXPANSIONS or (node.type == "ansi_c_string" and "\\" in text):
-        yield text, EXPANSION
-    elif node.type in ("raw_string", "ansi_c_string"):
-        inner = text.removeprefix("$")[1:-1]
-        yield inner, inner
-    elif node.type == "string":
-        inside = [child for child in node.children if child.type != '"']
-        yield from _between(source, inside, node.start_byte + 1, node.end_byte - 1, quoted=True)
-    elif node.type in ("concatenation", "command_name"):
-        yield from _between(source, node.children, node.start_byte, node.end_byte)
-    else:
-        yield _plain(text, quoted=quoted)
-
-
-def _plain(text: str, *, quoted: bool) -> tuple[str, str]:
-    """Return a text without its backslashes, twice: it is its own shape."""
-    plain = (_ESCAPED_IN_QUOTES if quoted else _ESCAPED).sub(lambda match: match[1].replace("\n", ""), text)
-    return plain, plain
+    text = text_of(source, group[0], group[-1]).replace("\\\n", "")
+    try:
+        plain = " ".join(shlex.split(text))
+    except ValueError:  # quotes in an expansion
+        plain = text
+    expansions = [node for part in group for node in nodes_in(part) if node.type in _EXPANSIONS]
+    if not expansions:
+        return Word(plain)
+    head = source[group[0].start_byte : expansions[0].start_byte].decode(errors="replace")
+    tail = source[max(node.end_byte for node in expansions) : group[-1].end_byte].decode(errors="replace")
+    return Word(plain, _EXPANSION.join(_QUOTES.sub("", part) for part in (head, tail)))
 
 
 def options(words: Sequence[Word], valued: frozenset[str], last: tuple[str, ...] = ()) -> tuple[int, dict[str, Word]]:
