@@ -308,12 +308,6 @@ def test_a_key_and_a_model_that_do_not_exist_are_found_before_the_start(
         check(place.goal(critic="no-such-provider/x"), place.options())
 
 
-def test_a_missing_module_is_a_warning(place: Place) -> None:
-    _, lines = check(place.goal(critic={"python": "later_module:score"}), place.options())
-    missing = "later_module"
-    assert any(label == "warning" and text.startswith("the critic") and missing in text for label, text in lines)
-
-
 # In the library.
 
 

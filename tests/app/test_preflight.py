@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goalrunner.app.preflight import hopeless_validators, warnings_before
+from goalrunner.app.preflight import refuse_hopeless, warnings_before
 from goalrunner.core.errors import ValidatorMissing
 from goalrunner.core.goal import Goal
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-
-
-def refuse_hopeless(goal: Goal, environ: Mapping[str, str]) -> None:
-    for error in hopeless_validators(goal, environ):
-        raise error
 
 
 def _goal(folder: Path, *lines: str, objective: str = "Do it.", **more: Any) -> Goal:
@@ -53,12 +47,6 @@ def test_what_setup_prepares_is_not_missing(tmp_path: Path) -> None:
     assert warnings_before(goal, ENVIRON) == ()
 
 
-def test_a_folder_of_a_validator_that_does_not_exist_is_a_warning(tmp_path: Path) -> None:
-    spec = {"name": "a", "run": "pytest -q", "cwd": "tets"}
-    goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
-    assert warnings_before(goal, ENVIRON) == ("validator a fails until the folder tets exists",)
-
-
 @pytest.mark.parametrize(
     ("line", "detail", "hint"),
     [
@@ -71,7 +59,9 @@ def test_a_line_that_the_shell_cannot_parse_is_refused_and_not_run(
     tmp_path: Path, line: str, detail: str, hint: str
 ) -> None:
     goal = _goal(tmp_path, line, workspace={"setup": "make tools"})
-    (finding,) = hopeless_validators(goal, ENVIRON)
+    with pytest.raises(ValidatorMissing) as raised:
+        refuse_hopeless(goal, ENVIRON)
+    finding = raised.value
     assert re.match(f"validator .* is not a valid command line for /bin/sh: .*(?:{detail})", finding.message)
     assert finding.hint == f"correct this line of the goal file: {hint}"
     assert not list(tmp_path.iterdir())
@@ -116,24 +106,3 @@ def _path_with_pytest(folder: Path) -> str:
     (programs / "pytest").write_text("#!/bin/sh\n")
     (programs / "pytest").chmod(0o755)
     return str(programs)
-
-
-_ABSENT = "validator check fails until the module no_such_module exists, in the workspace or installed"
-
-
-@pytest.mark.parametrize(
-    ("python", "warned"),
-    [("no_such_module:f", (_ABSENT,)), ("checks:f", ()), ("package.checks:f", ()), ("json.tool:main", ())],
-)
-def test_a_python_validator_whose_module_does_not_exist_is_a_warning(
-    tmp_path: Path, python: str, warned: tuple[str, ...]
-) -> None:
-    _made(tmp_path, "checks.py", "package/checks.py")
-    goal = Goal.model_validate(
-        {
-            "objective": "Do it.",
-            "validators": [{"name": "check", "python": python}],
-            "workspace": {"path": str(tmp_path)},
-        }
-    )
-    assert warnings_before(goal, ENVIRON) == warned

@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any
 
 from goalrunner import __version__
+from goalrunner.app.checker import CheckRunner
 from goalrunner.app.external_agent import built_in_conversation, external_conversation, external_notes
 from goalrunner.app.memory import recall
 from goalrunner.app.notify import Notifier
-from goalrunner.app.preflight import check_lines, critic_warnings, describe_checks, undo_interrupted, warnings_before
+from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, kept_files, secret_notes
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve, within_parent
-from goalrunner.app.reviewing import critic_rule, make_checker, make_critic, make_judge
+from goalrunner.app.reviewing import critic_rule, make_critic, make_judge
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
 from goalrunner.core.agent_ports import Conversation, Message, Resumable
@@ -117,7 +118,7 @@ def _parts(
 ) -> Parts:
     checker = None
     if store is not None and config.check is not None:
-        checker = make_checker(config, config.check, store, folder, launcher)
+        checker = CheckRunner(config, config.check, store, folder, launcher)
     own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
     return Parts(
         conversation=config.options.conversation or _conversation(config, folder.run_id, launcher),
@@ -181,9 +182,7 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
 
 
 def _agent_notes(config: RunConfig) -> tuple[str, ...]:
-    """Return what a person should know about the critic and an external agent before round 1."""
-    agent, environ = config.agent, config.options.environ
-    return (*(external_notes(agent, environ) if agent else ()), *critic_warnings(config.goal, environ))
+    return external_notes(config.agent, config.options.environ) if config.agent else ()
 
 
 def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:

@@ -55,14 +55,15 @@ class CheckRunner:
         """Make the check environment. What must survive a resume is recorded in the run's folder."""
         goal, start = config.goal, folder.start
         settings, workspace = goal.workspace, config.workspace
-        self._config, self._folder = config, folder
+        self.config, self.folder, self.processes = config, folder, processes
+        self.proven: tuple[Layer, tuple[str, ...]] | None = None
+        """The layer of the last green results, without the agent's checks, and the files that validators wrote."""
         self._store = store
-        self._processes = processes
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
-        self._env = child_environment(config.sandbox.environ, withhold=config.withheld)
+        self.env = child_environment(config.sandbox.environ, withhold=config.withheld)
         self._specs = with_variables(goal.validators, workspace, start / "variables.json")
         self._callables, self._live = config.options.validators, config.options.live
-        named = zip(build_validators(self._specs, processes, self._env), self._specs, strict=True)
+        named = zip(build_validators(self._specs, processes, self.env), self._specs, strict=True)
         self._final = frozenset(validator.name for validator, spec in named if spec.retries == 0)
         self._outputs = settings.outputs
         scripts = check_scripts_at_start(goal.validators, workspace, start / "scripts.json")
@@ -77,18 +78,18 @@ class CheckRunner:
             contents=self._protection.strict,
             home=config.home,
         )
-        self._git = GitSettings(workspace, start / "git.json")
+        self.git = GitSettings(workspace, start / "git.json")
         self._in_place = InPlace(store, config.home, start=start)
-        self._environment: CheckEnvironment = self._in_place
+        self.environment: CheckEnvironment = self._in_place
         if choice.scratch is not None:
-            self._environment = Overlay(choice.scratch, self._env)
+            self.environment = Overlay(choice.scratch, self.env)
         elif choice.kind == "checkout":
-            self._environment = FreshCheckout(
+            self.environment = FreshCheckout(
                 store,
                 config.home / CHECKOUTS / folder.run_id,
                 setup=settings.setup or "",
                 commands=[spec.run or "" for spec in goal.validators],
-                env=self._env,
+                env=self.env,
                 launcher=self._sandboxed(processes),
                 scratch=folder.scratch_file,
             )
@@ -105,7 +106,7 @@ class CheckRunner:
         """Record what no snapshot holds about the start; wait for it if `kept`. Raise WorkspaceError if that fails."""
         if not self._remembered:
             names = await self._store.ignored_names()
-            await asyncio.gather(asyncio.to_thread(self._ignored.begin, names), asyncio.to_thread(self._git.remember))
+            await asyncio.gather(asyncio.to_thread(self._ignored.begin, names), asyncio.to_thread(self.git.remember))
             self._remembered = True
         if kept:
             await asyncio.to_thread(self._ignored.keep)
@@ -121,7 +122,7 @@ class CheckRunner:
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         # The baseline follows the look at the start at once; in an overlay it cannot change what is being recorded.
-        await self.remember(base, kept=self._environment.kind != "overlay")
+        await self.remember(base, kept=self.environment.kind != "overlay")
         self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
         look = self._ignored.first or await self._look()
         self._ignored.first = None
@@ -151,7 +152,7 @@ class CheckRunner:
         answers, missing = complete(counted.answers, self._base, self._rules, self._tests, free)
         green = bool(answers) and all(result.passed for result, _ in answers)
         # In place, the checks themselves write ignored files in the workspace.
-        leaked = self._environment.kind == "overlay" and not self._ignored.same(look, await self._look())
+        leaked = self.environment.kind == "overlay" and not self._ignored.same(look, await self._look())
         flaky = (f"flaky: {', '.join(counted.flaky)}",) if counted.flaky else ()
         written = (f"{CHANGED_FILES}: {', '.join(counted.changed[:5])}",) if counted.changed else ()
         isolated = (NOT_ISOLATED,) if self._callables else ()
@@ -166,48 +167,43 @@ class CheckRunner:
         )
 
     async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
-        incomplete = self._protection.strict or self._environment.kind == "checkout"
+        incomplete = self._protection.strict or self.environment.kind == "checkout"
         suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
-        if not suspicious or self._environment.kind == "in-place" or self._live:
+        if not suspicious or self.environment.kind == "in-place" or self._live:
             return ""
         live = await self._run(self._in_place, (Layer(self._store.workspace),), context)
         for result, _ in live.answers:
             here = suspicious.get(result.name)
             if here is not None and (result.passed or result.exit_code != here.exit_code):
-                return await self._explained(here, result, context)
+                place, line = await self._remedy()
+                where = f"{place}: {here.remark}; in the workspace itself: {result.remark}"
+                return f"validator {here.name} cannot work in the {where}\n{line}"
         return ""
 
-    async def _explained(self, here: ValidatorResult, live: ValidatorResult, context: ValidationContext) -> str:
-        """Return the difference and a line for the goal file that was seen to remove it."""
+    async def _remedy(self) -> tuple[str, str]:
+        """Return the name of the environment, and what a person can do if a validator works only in the workspace."""
+        if self.environment.kind == "checkout":
+            line = "install what is missing with [workspace] setup, or remove setup and check to use the workspace's packages"
+            return "fresh checkout", line
         changes = await asyncio.to_thread(self._ignored.compare, await self._look())
-        line = 'check = "in-place"'
-        if self._protection.strict and changes.build:
-            visible = Layer(self._store.workspace)
-            again = await self._run(self._environment, self._git.layers(visible), context)
-            found = next((result for result, _ in again.answers if result.name == here.name), None)
-            if found is not None and found.exit_code == live.exit_code:
-                built = sorted(f'"{path}"' for path in changes.build if not path.endswith("__pycache__"))
-                line = f"dependencies = [{', '.join(built)}]"
-        if self._environment.kind == "checkout":
-            return (
-                f"validator {here.name} cannot work in the fresh checkout: {here.remark}; in the workspace: {live.remark}\n"
-                "install what is missing with [workspace] setup, or remove setup and check to use the workspace's packages"
-            )
-        where = f"in the check environment (overlay): {here.remark}; in the workspace itself: {live.remark}"
-        return f"validator {here.name} cannot work {where}\nadd to the goal file: [workspace] {line}"
+        built = sorted(f'"{path}"' for path in changes.build if not path.endswith("__pycache__"))
+        line = f"dependencies = [{', '.join(built)}]" if self._protection.strict and built else 'check = "in-place"'
+        return "check environment (overlay)", f"add to the goal file: [workspace] {line}"
 
     async def _attempts(
         self, plan: Plan, context: ValidationContext
     ) -> tuple[Results, tuple[str, ...], ChangedChecks | None]:
         """Run with the originals; if that is red, with what might be missing. Return results, labels, changed checks."""
         needed = (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
-        first = await self._run_plan(plan, context)
-        if first.green or context.iteration == 0:
+        self.proven, appeared = None, False
+        first = ran = await self._run_plan(plan, context)
+        if plan.appeared and not first.green and context.iteration:
+            ran, appeared = await self._run_plan(plan, context, appeared=True), True
+        if ran.green:
+            self.proven = plan.layer(appeared=appeared), ran.changed
+            return ran, needed if appeared else (), None
+        if not context.iteration:
             return first, (), None
-        if plan.appeared:
-            again = await self._run_plan(plan, context, appeared=True)
-            if again.green:
-                return again, needed, None
         if self._protection.strict or not plan.differences:
             return first, (), None
         for appeared in (False, True) if plan.appeared else (False,):
@@ -224,10 +220,10 @@ class CheckRunner:
         self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False
     ) -> Results:
         layer = plan.layer(appeared=appeared, agents_checks=agents_checks)
-        layers, decides = self._git.layers(layer), not (appeared or agents_checks)
-        ran = await self._run(self._environment, layers, context, third=decides)
+        layers, decides = self.git.layers(layer), not (appeared or agents_checks)
+        ran = await self._run(self.environment, layers, context, third=decides)
         red = {result.name: result.feedback for result, _ in ran.answers if not result.passed}
-        overlay = self._environment.kind == "overlay" and not self._live
+        overlay = self.environment.kind == "overlay" and not self._live
         renamed = overlay and any(map(_RENAMED.search, red.values()))
         if not renamed or not self._final.isdisjoint(red):
             return ran
@@ -248,17 +244,17 @@ class CheckRunner:
         concealed = any(spec.hidden for spec in specs) or any(map(is_hidden, callables))
         if context.iteration == 0:  # there is no response yet, which callables check
             specs, callables = tuple(spec for spec in specs if spec.run is not None), ()
-        expected, where = Patterns((*CACHES, *self._outputs)), "" if environment is self._environment else " in place"
+        expected, where = Patterns((*CACHES, *self._outputs)), "" if environment is self.environment else " in place"
         for hidden in (False, True) if concealed else (False,):
             if hidden and total.answers and not total.green:
                 break
             async with environment.open(layers) as opened:
-                inside, launcher = replace(context, workspace=opened.path), opened.launcher(self._processes)
-                own = build_validators(specs, self._sandboxed(launcher), opened.environ(self._env))
+                inside, launcher = replace(context, workspace=opened.path), opened.launcher(self.processes)
+                own = build_validators(specs, self._sandboxed(launcher), opened.environ(self.env))
                 validators = [item for item in (*own, *callables) if is_hidden(item) is hidden]
                 answers = await run_validators(validators, inside)
                 ran = await self._decide(answers, validators, inside, where) if third else Results(tuple(answers))
-                temporary = Path(self._env.get("TMPDIR") or "/tmp")  # noqa: S108
+                temporary = Path(self.env.get("TMPDIR") or "/tmp")  # noqa: S108
                 results = [result for result, _ in ran.answers]
                 if not ran.green and (full := opened.full() or without_space(results, temporary)):
                     raise EnvironmentFailed(

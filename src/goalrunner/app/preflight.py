@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -179,57 +178,26 @@ def listed(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list
     return found
 
 
-def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[ValidatorMissing]:
-    """Yield an error for each line that the shell cannot parse, or whose first program is not on PATH."""
+def refuse_hopeless(goal: Goal, environ: Mapping[str, str]) -> None:
+    """Raise ValidatorMissing for a line that the shell cannot parse, or whose first program is not on PATH."""
     workspace = workspace_of(goal)
-    for spec in goal.validators:
-        name, folder = f"validator {name_of(spec)}", Path(os.path.realpath(workspace / spec.cwd))
+    named = [(f"validator {name_of(spec)}", spec) for spec in goal.validators]
+    if goal.critic.run:
+        named.append(("the critic", ValidatorSpec(name="critic", run=goal.critic.run)))
+    for name, spec in named:
         if spec.run and (why := syntax_error(spec.run)):
             first, *more = spec.run.strip().splitlines()
             hint = f"correct this line of the goal file: run = {json.dumps(first + (' ...' if more else ''))}"
-            yield ValidatorMissing(f"{name} is not a valid command line for {SHELL}: {why}", hint)
+            raise ValidatorMissing(f"{name} is not a valid command line for {SHELL}: {why}", hint)
         # What `setup` installs is not there yet.
-        elif spec.run and spec.expect.exit_code not in _NOT_STARTED and not goal.workspace.setup:
-            missing = missing_program(spec.run, Place(workspace, folder, {**environ, **spec.env}))
-            if missing is not None:
-                yield ValidatorMissing(f"{name} cannot run here: {missing[0]}", missing[1])
+        if spec.run and spec.expect.exit_code not in _NOT_STARTED and not goal.workspace.setup:
+            folder = Path(os.path.realpath(workspace / spec.cwd))
+            if missing := missing_program(spec.run, Place(workspace, folder, {**environ, **spec.env})):
+                raise ValidatorMissing(f"{name} cannot run here: {missing[0]}", missing[1])
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a person should know before round 1: weak validators, and folders, modules and patterns without a file."""
-    workspace, setup = workspace_of(goal), goal.workspace.setup
-    found: list[str] = []
-    for spec in goal.validators:
-        folder, name = workspace / spec.cwd, f"validator {name_of(spec)}"
-        if spec.run and not (spec.hidden or setup or folder.is_dir()):
-            found.append(f"{name} fails until the folder {spec.cwd} exists")
-        module = (spec.python or "").partition(":")[0].partition(".")[0]
-        is_there = (folder / module).is_dir() or (folder / f"{module}.py").is_file()
-        if module and not (spec.hidden or is_there or importlib.util.find_spec(module)):
-            found.append(f"{name} fails until the module {module} exists, in the workspace or installed")
-        found += () if spec.hidden else weaknesses_of(spec)
-    activity = activity_warning(goal)
-    return (*([activity] if activity else []), *dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
-
-
-_CRITIC = "critic"
-
-
-def _critic_as_validator(goal: Goal) -> Goal:
-    """Return the goal with its critic, if that is code, as its only validator."""
-    critic = goal.critic
-    specs = (ValidatorSpec(name=_CRITIC, run=critic.run, python=critic.python),) if critic.run or critic.python else ()
-    config = goal.workspace.model_copy(update={"protect": (), "editable": ()})
-    return goal.model_copy(update={"validators": specs, "workspace": config})
-
-
-def refuse_hopeless_critic(goal: Goal, environ: Mapping[str, str]) -> None:
-    """Raise ValidatorMissing if only a person can correct the critic's command line."""
-    for error in hopeless_validators(_critic_as_validator(goal), environ):
-        raise ValidatorMissing(error.message.replace(f"validator {_CRITIC}", "the critic", 1), error.hint)
-
-
-def critic_warnings(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence about each script or module of the critic that does not exist yet."""
-    found = warnings_before(_critic_as_validator(goal), environ)
-    return tuple(text.replace(f"validator {_CRITIC}", "the critic", 1) for text in found if " until " in text)
+    """Return what a person should know before round 1: weak validators, and patterns without a file."""
+    weak = (text for spec in goal.validators if not spec.hidden for text in weaknesses_of(spec))
+    patterns = unmatched_patterns(goal, workspace_of(goal), environ)
+    return tuple(filter(None, (activity_warning(goal), *dict.fromkeys(weak), *patterns)))

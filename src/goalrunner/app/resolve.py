@@ -12,9 +12,8 @@ from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse
 from goalrunner.app.preflight import (
     Choice,
     choose_environment,
-    hopeless_validators,
     needs_environment,
-    refuse_hopeless_critic,
+    refuse_hopeless,
 )
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions, goal_models, goal_redactor, withheld
@@ -98,9 +97,7 @@ class RunConfig:
             check_installed(self.agent, self.workspace, self.options.environ, policy)
         for llm in self.models.values():
             llm.check()
-        for error in hopeless_validators(self.goal, self.options.environ):
-            raise error
-        refuse_hopeless_critic(self.goal, self.options.environ)
+        refuse_hopeless(self.goal, self.options.environ)
 
     async def foresee(self) -> tuple[str, ...]:
         """Look up the models, that of a passed conversation as well, and return warnings. Raise GoalError."""

@@ -1,22 +1,21 @@
-"""The checks, the judge and the critic of a run, made from its configuration; and running a cited command again."""
+"""The judge and the critic of a run, made from its configuration; and running a cited command again."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from functools import partial
 
 from pydantic import ValidationError
 
 from goalrunner.app.checker import CheckRunner
-from goalrunner.app.preflight import Choice, choose_environment
+from goalrunner.app.preflight import choose_environment
 from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import NONE
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
 from goalrunner.checking.in_place import InPlace
-from goalrunner.checking.overlay import OpenOverlay, Overlay
-from goalrunner.checking.plan import Plan
+from goalrunner.checking.overlay import Overlay
 from goalrunner.core.activity import running
 from goalrunner.core.agent_ports import Recorder, ToolResult
 from goalrunner.core.critique import CriticRule
@@ -24,8 +23,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT
 from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation
-from goalrunner.core.ports import Completion, Reviewer, ValidationContext
-from goalrunner.engine.validating import Results
+from goalrunner.core.ports import Reviewer
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.critic import ModelCritic
 from goalrunner.llm import LLM
@@ -38,87 +36,64 @@ from goalrunner.validators.critics import CallableCritic, Place, SpecCritic
 _CANNOT_RUN = (None, 126, 127)  # exit codes of a command that a signal ended, or that could not be started
 
 
-class ReplayingChecks(CheckRunner):
-    """The checks of a run, which also run commands again in the environment of their last green result."""
+async def replay(checks: CheckRunner, cited: Observation, recorder: Recorder) -> Observation | None:
+    """Run the command of an observation again, where the checks were green last, and record it as a new observation.
 
-    _proven: tuple[Layer, Patterns] | None = None
-
-    async def _run_plan(
-        self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False
-    ) -> Results:
-        if not appeared and not agents_checks:
-            self._proven = None  # another check begins
-        ran = await super()._run_plan(plan, context, appeared=appeared, agents_checks=agents_checks)
-        if ran.green and not agents_checks:
-            # What the validators themselves write, such as a report of the coverage, is no input of theirs.
-            free = Patterns((*CACHES, *self._outputs, *(f"/{path}" for path in ran.changed)))
-            self._proven = plan.layer(appeared=appeared), free
-        return ran
-
-    async def replay(self, cited: Observation, recorder: Recorder) -> Observation | None:
-        """Run the command of an observation again and record it as a new one.
-
-        Return None if it could not be started, needs approval, wrote files on which its result may depend, or is only
-        reported and no sandbox confines it.
-        """
-        goal = self._config.goal
-        if self._proven is None or not isinstance(self._environment, Overlay):
+    Return None if it could not be started, needs approval, wrote files on which its result may depend, or is only
+    reported and no sandbox confines it.
+    """
+    goal, sandbox = checks.config.goal, checks.config.sandbox
+    if checks.proven is None or not isinstance(checks.environment, Overlay):
+        return None
+    if rule_for("shell", cited.command, goal.approvals, goal.risk_class):
+        return None
+    if cited.reported_by and sandbox.name == NONE:
+        return None  # the command line is only what the agent says that it ran
+    layer, written = checks.proven
+    with running(REPLAY, cited.command, checks.folder.scratch_file(".out")) as output:
+        try:
+            async with checks.environment.open(checks.git.layers(layer)) as opened:
+                before = await asyncio.to_thread(opened.entries)
+                # Confined as the agent's own commands are.
+                launcher = sandbox.launcher(opened.launcher(checks.processes), checks.folder.run_id, checks=False)
+                done = await launcher.launch(
+                    [SHELL, "-c", cited.command],
+                    cwd=opened.path,
+                    env={**opened.environ(checks.env), **goal.agent.env},
+                    output=output,
+                    timeout=DEFAULT_VALIDATOR_TIMEOUT,
+                )
+                after = await asyncio.to_thread(opened.entries)
+        except EnvironmentFailed:
             return None
-        if rule_for("shell", cited.command, goal.approvals, goal.risk_class):
+        # What the validators themselves write, such as a report of the coverage, is no input of theirs.
+        free = Patterns((*CACHES, *goal.workspace.outputs, *(f"/{path}" for path in written)))
+        wrote = {path for path, *_ in after ^ before}
+        if done.error or done.timed_out or done.exit_code in _CANNOT_RUN or not all(map(free.match, wrote)):
             return None
-        if cited.reported_by and self._config.sandbox.name == NONE:
-            return None  # the command line is only what the agent says that it ran
-        layer, free = self._proven
-        with running(REPLAY, cited.command, self._folder.scratch_file(".out")) as output:
-            try:
-                async with self._environment.open(self._git.layers(layer)) as opened:
-                    before = await asyncio.to_thread(opened.entries)
-                    done = await self._launch(cited.command, opened, output)
-                    after = await asyncio.to_thread(opened.entries)
-            except EnvironmentFailed:
-                return None
-            wrote = {path for path, *_ in after ^ before}
-            if done.error or done.timed_out or done.exit_code in _CANNOT_RUN or not all(map(free.match, wrote)):
-                return None
-            said = f"exit {done.exit_code}"
-            result = ToolResult(
-                tool_call_id=f"{REPLAY}-{cited.id}",
-                tool=REPLAY,
-                command=cited.command,
-                facts=(said, f"replay of {cited.id}"),
-                output=output if output.exists() else b"",
-                duration=done.duration,
-                summary=f"{said}, replay of {cited.id}",
-                writes=False,
-            )
-            return (await recorder.tool_result(result)).observation
-
-    async def _launch(self, command: str, opened: OpenOverlay, output: Path) -> Completion:
-        """Run a command confined as the agent's own are."""
-        inner = opened.launcher(self._processes)
-        launcher = self._config.sandbox.launcher(inner, self._folder.run_id, checks=False)
-        env = {**opened.environ(self._env), **self._config.goal.agent.env}
-        timeout = DEFAULT_VALIDATOR_TIMEOUT
-        return await launcher.launch([SHELL, "-c", command], cwd=opened.path, env=env, output=output, timeout=timeout)
+        said = f"exit {done.exit_code}"
+        result = ToolResult(
+            tool_call_id=f"{REPLAY}-{cited.id}",
+            tool=REPLAY,
+            command=cited.command,
+            facts=(said, f"replay of {cited.id}"),
+            output=output if output.exists() else b"",
+            duration=done.duration,
+            summary=f"{said}, replay of {cited.id}",
+            writes=False,
+        )
+        return (await recorder.tool_result(result)).observation
 
 
-def make_checker(
-    config: RunConfig, choice: Choice, store: SnapshotStore, folder: RunFolder, processes: ProcessLauncher
-) -> CheckRunner:
-    """Return the checks of a run. Without a word of the goal, a closed sandbox turns replay on."""
+def make_judge(config: RunConfig, checks: CheckRunner | None) -> LLMJudge | None:
+    """Return the judge of a run; None if it has none. Without a word of the goal, a closed sandbox turns replay on."""
+    if "judge" not in config.models:
+        return None
     wanted = config.goal.judge.replay
     if wanted is None:
         wanted = config.sandbox.name != NONE and not config.goal.workspace.network
-    kind = ReplayingChecks if wanted else CheckRunner
-    return kind(config, choice, store, folder, processes)
-
-
-def make_judge(config: RunConfig, checker: CheckRunner | None) -> LLMJudge | None:
-    """Return the judge of a run; None if it has none."""
-    if "judge" not in config.models:
-        return None
-    replay = checker.replay if isinstance(checker, ReplayingChecks) else None
-    return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=replay)
+    again = partial(replay, checks) if wanted and checks is not None else None
+    return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=again)
 
 
 def critic_rule(config: RunConfig) -> CriticRule | None:
