@@ -228,13 +228,6 @@ async def test_an_environment_that_fails_once_is_tried_once_more(tmp_path: Path)
     assert [event.note for event in bench.events_of(events.NoteAdded)] == [said]
 
 
-async def test_the_same_failure_of_the_environment_in_a_later_round_ends_the_run(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, FULL, ran(False), FULL)
-    outcome = await bench.drive()
-    assert (outcome.stop_reason, outcome.iterations) == (StopReason.ENVIRONMENT_FAILED, 1)
-    assert "full" not in "".join(bench.conversation.prompts)
-
-
 async def test_a_failure_of_the_environment_that_only_a_person_can_mend_ends_the_run_at_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path, EnvironmentFailed("setup failed", "correct it", permanent=True))
     outcome = await bench.drive()

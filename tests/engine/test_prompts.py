@@ -58,7 +58,7 @@ def test_the_goals_template_is_filled_in() -> None:
 
 def test_a_template_without_feedback_says_so() -> None:
     goal = GOAL.model_copy(update={"resume_prompt": "{feedback}"})
-    assert Prompts(goal).render(Brief("retry", 3)) == "That did not pass, and the check gave no details."
+    assert Prompts(goal).render(Brief("retry", 3)) == "the check did not say what is missing"
 
 
 def test_a_callable_gets_the_feedback_or_none() -> None:

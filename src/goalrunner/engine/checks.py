@@ -34,7 +34,6 @@ class Checks:
         self._journal = journal
         self._tracker = tracker
         self._recorder = recorder
-        self._failures: set[str] = set()  # of the check environment; after each, the check ran once more
         if parts.checker is not None:
             parts.checker.recall(left.contents)
 
@@ -176,9 +175,8 @@ class Checks:
                 try:
                     ran = await check()
                 except EnvironmentFailed as error:
-                    if error.permanent or error.message in self._failures:
+                    if error.permanent:
                         raise
-                    self._failures.add(error.message)
                     said = f"the check could not run: {error.message}; it runs once more"
                     self._journal.append(events.NoteAdded(note=said))
                     ran = await check()

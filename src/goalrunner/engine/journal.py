@@ -160,17 +160,15 @@ class Deadline:
         """Stop the clock, also that of the log, inside of this context: waiting for a person is no active time."""
         loop, timeout = asyncio.get_running_loop(), self._timeout
         until = timeout.when() if timeout is not None and not timeout.expired() else None
-        if timeout is None or until is None:
-            with self._log.paused():
-                yield
-            return
-        left = until - loop.time()
-        timeout.reschedule(None)
+        began = loop.time()
+        if timeout is not None and until is not None:
+            timeout.reschedule(None)
         try:
             with self._log.paused():
                 yield
         finally:
-            timeout.reschedule(loop.time() + left)
+            if timeout is not None and until is not None:
+                timeout.reschedule(until + loop.time() - began)
 
 
 _driven: set[int] = set()
@@ -196,9 +194,6 @@ def exclusive(conversation: Conversation) -> Iterator[None]:
         _driven.discard(id(conversation))
 
 
-_SMALL = 4_000_000  # bytes of an output that are stored without a thread
-
-
 class OutputStore:
     """Stores output files. If the task is cancelled, only both ends of the remaining files, and `settle` raises it again."""
 
@@ -219,8 +214,6 @@ class OutputStore:
 
     async def take(self, path: Path) -> ArtifactRef:
         """Store a file and remove it. Raise RecordError, also if it is missing."""
-        if not path.exists() or path.stat().st_size < _SMALL:
-            return self._artifacts.adopt(path)
         storing = asyncio.ensure_future(asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set))
         while not storing.done():
             try:

@@ -11,6 +11,7 @@ from goalrunner.core.errors import AgentError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import blocks_of, text_of
 from goalrunner.core.run_state import Interruption
+from goalrunner.core.summary import NOT_SAID
 
 ResumePrompt = str | Callable[[str | None], str | Sequence[Mapping[str, Any]]]
 """A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (or None) to message."""
@@ -20,11 +21,6 @@ RETRY = """The objective is not complete yet (round {iteration}). This is what i
 {feedback}
 
 Do what is missing, then check it and let the check be the last thing you run. The objective is unchanged:
-
-{objective}"""
-
-RETRY_WITHOUT_FEEDBACK = """The objective is not complete yet (round {iteration}), and the check did not say what is missing.
-Go through the objective again, find what is not done or not shown by a result, do it, and check it last:
 
 {objective}"""
 
@@ -89,11 +85,10 @@ class Prompts:
             return called(custom, brief.feedback)
         template = {"stalled": STALLED, "neutral": NEUTRAL, "refine": REFINE, "resumed": RESUMED}.get(brief.kind)
         if template is None:
-            default = RETRY if brief.feedback else RETRY_WITHOUT_FEEDBACK
-            template = custom if isinstance(custom, str) else default
+            template = custom if isinstance(custom, str) else RETRY
         elif self.goal.agent.external:  # it has no such tool
             template = template.replace(" with report_blocked", "")
-        feedback = brief.feedback or "That did not pass, and the check gave no details."
+        feedback = brief.feedback or NOT_SAID
         objective = self.goal.objective.strip()
         return template.format(feedback=feedback, missing=feedback, iteration=brief.round, objective=objective)
 

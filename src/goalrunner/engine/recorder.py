@@ -5,7 +5,6 @@ The artifact is written first, then the transcript, then the event.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,6 @@ from goalrunner.core.run_state import RunState
 from goalrunner.engine.approvals import ActionKind, Approvals, answered_by
 from goalrunner.engine.journal import Journal, OutputStore, recorded
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
-
-_SMALL = 1_000_000  # bytes of an output in memory that are stored without a thread
 
 
 class RunRecorder:
@@ -78,8 +75,8 @@ class RunRecorder:
         store, output = OutputStore(artifacts), result.output
         if isinstance(output, Path):
             ref = await store.take(output)
-        else:  # in a thread, so that the deadline is kept
-            ref = artifacts.put(output) if len(output) < _SMALL else await asyncio.to_thread(artifacts.put, output)
+        else:
+            ref = artifacts.put(output)
         observation = Observation(
             id=self._journal.next_observation(),
             source=source,

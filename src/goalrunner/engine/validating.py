@@ -107,17 +107,10 @@ async def usable(review: Awaitable[Any]) -> Critique:
         said = await review
     except RecordError:
         raise
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        return failed("the critic cancelled itself")
     except KeyboardInterrupt:
         raise InterruptedByValidatorError from None
-    except UnusableCritiqueError as error:
-        return failed(str(error))
-    except GoalError as error:
-        return failed(error.message)
+    except (GoalError, UnusableCritiqueError) as error:
+        return failed(str(error).partition("\n")[0])
     except (Exception, SystemExit) as error:
         return failed(f"{type(error).__name__}: {error}")
     return said if isinstance(said, Critique) else failed(f"the critic returned a {type(said).__name__}")
