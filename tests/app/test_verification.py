@@ -141,10 +141,10 @@ async def test_a_missing_transcript_is_found(run: FinishedRun) -> None:
         ({"status": "capped"}, 'status is "capped", and "complete" by the log'),
         ({"iterations": 1}, "iterations is 1, and 2 by the log"),
         ({"iterations": True}, "iterations is true, and 2 by the log"),
-        ({"verdict": None}, "verdict is null, and "),
+        ({"verdict": None}, "verdict differs from the log"),
         ({"duration": 0.0}, "duration is 0.0, and "),
         ({"message": "fine"}, 'message is "fine", and '),
-        ({"evidence": [{"criterion": "another"}]}, "evidence is "),
+        ({"evidence": [{"criterion": "another"}]}, "evidence differs from the log"),
     ],
 )
 async def test_an_outcome_that_the_log_does_not_bear_out_is_named(
@@ -158,14 +158,12 @@ async def test_an_outcome_that_the_log_does_not_bear_out_is_named(
     assert found.what.startswith(what)
 
 
-async def test_a_verdict_in_the_outcome_is_compared_field_by_field(run: FinishedRun) -> None:
+async def test_a_verdict_in_the_outcome_is_compared(run: FinishedRun) -> None:
     verdict = json.loads(run.folder.outcome.read_bytes())["verdict"]
     verdict["criteria"][0]["evidence"][0]["quote"] = "hello, dear fiend"
     rewrite(run.folder.outcome, verdict=verdict)
 
-    place = "verdict.criteria[0].evidence[0].quote"
-    said = f'{place} is "hello, dear fiend", and "hello, dear friend" by the log'
-    assert await broken(run) == Broken(str(run.folder.outcome), None, said)
+    assert await broken(run) == Broken(str(run.folder.outcome), None, "verdict differs from the log")
 
 
 async def test_fields_of_another_version_are_no_damage(run: FinishedRun) -> None:
@@ -179,12 +177,11 @@ async def test_a_summary_that_the_log_does_not_bear_out_is_named(run: FinishedRu
 
 
 @pytest.mark.parametrize(
-    ("text", "byte", "what"),
-    [("{", 1, "it is not JSON"), ("[]", 0, "it is not a JSON object"), ("{}", None, "it has no status")],
+    ("text", "what"), [("{", "it is not JSON"), ("[]", "it is not a JSON object"), ("{}", "it has no status")]
 )
-async def test_an_outcome_that_is_none_is_named(run: FinishedRun, text: str, byte: int | None, what: str) -> None:
+async def test_an_outcome_that_is_none_is_named(run: FinishedRun, text: str, what: str) -> None:
     run.folder.outcome.write_text(text)
-    assert await broken(run) == Broken(str(run.folder.outcome), byte, what)
+    assert await broken(run) == Broken(str(run.folder.outcome), None, what)
 
 
 async def test_a_log_without_its_end_is_found(run: FinishedRun) -> None:

@@ -228,9 +228,20 @@ def _check_outcome(folder: RunFolder, state: RunState, rows: Sequence[EvidenceRo
     if not written.get("evidence"):
         del outcome["evidence"]
     summary = json.loads(json.dumps(summary_of(state)))
-    for path, ours, theirs in ((folder.outcome, outcome, written), (folder.summary, summary, _table(folder.summary))):
-        if found := first_difference(ours, theirs):
-            raise _Damage(path, None, found)
+    _compare(folder.outcome, outcome, written)
+    _compare(folder.summary, summary, _table(folder.summary))
+
+
+def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Compare the fields that both tables have, the most important ones first."""
+    for key in sorted(ours, key=lambda key: key not in _FIRST):
+        if key not in theirs and key in _FIRST:
+            raise _Damage(path, None, f"it has no {key}")
+        if key in theirs and theirs[key] != ours[key]:
+            if isinstance(ours[key], dict | list):
+                raise _Damage(path, None, f"{key} differs from the log")
+            mine, other = (json.dumps(value, ensure_ascii=False)[:80] for value in (ours[key], theirs[key]))
+            raise _Damage(path, None, f"{key} is {other}, and {mine} by the log")
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -239,25 +250,7 @@ def _table(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise _Damage(path, None, f"it cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        place = error.pos if isinstance(error, json.JSONDecodeError) else None
-        raise _Damage(path, place, "it is not JSON") from error
+        raise _Damage(path, None, "it is not JSON") from error
     if not isinstance(value, dict):
-        raise _Damage(path, 0, "it is not a JSON object")
+        raise _Damage(path, None, "it is not a JSON object")
     return value
-
-
-def first_difference(ours: Any, theirs: Any, place: str = "") -> str:
-    """Return the first value in a table that does not follow from the log, in words. Fields of one alone are skipped."""
-    match ours, theirs:
-        case dict(), dict():
-            shared = sorted((key for key in ours if key in theirs), key=lambda key: key not in _FIRST)
-            pairs = [(ours[key], theirs[key], f"{place}.{key}".removeprefix(".")) for key in shared]
-        case list(), list() if len(ours) == len(theirs):
-            pairs = [(*pair, f"{place}[{at}]") for at, pair in enumerate(zip(ours, theirs, strict=True))]
-        case _:
-            mine, other = (json.dumps(value, ensure_ascii=False) for value in (ours, theirs))
-            return "" if mine == other else f"{place} is {other[:80]}, and {mine[:80]} by the log"
-    found = next(filter(None, (first_difference(*pair) for pair in pairs)), "")
-    if found or place:
-        return found
-    return next((f"it has no {key}" for key in _FIRST if key in ours and key not in theirs), "")
