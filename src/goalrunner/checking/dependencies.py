@@ -17,7 +17,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -37,14 +37,11 @@ _SMALL = 1 << 20
 
 @dataclass
 class Installed:
-    """What a dependency folder contains.
-
-    `code` has a digest for each part: `package NAME` of Node; `folder PATH` or `file PATH` at the top of a Python
-    environment, of its `bin` or of site-packages; an empty part is another folder as a whole.
-    """
+    """What a dependency folder contains. A folder of neither Python nor Node is one file without a name."""
 
     versions: dict[str, list[str]] = field(default_factory=dict)
-    code: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    """By relative path, what changes with the content."""
     records: dict[str, str] = field(default_factory=dict)
     """The hash of the RECORD of each Python distribution, by its metadata folder."""
     own: list[str] = field(default_factory=list)
@@ -54,12 +51,14 @@ class Installed:
         """Add a version of a package; several copies of one version count once."""
         self.versions[name] = sorted({*self.versions.get(name, ()), version})
 
+    @property
+    def digest(self) -> str:
+        """A hash over versions and files."""
+        return _digest([*map(str, self.versions.items()), *map("\0".join, self.files.items())])
+
 
 def inspect(workspace: Path, root: str) -> Installed | None:
-    """Return what the dependency folder, file or link `root` of the workspace contains; None if it does not exist.
-
-    A folder of neither Python nor Node counts as a whole.
-    """
+    """Return what the dependency folder, file or link `root` of the workspace contains; None if it does not exist."""
     path = os.path.join(workspace, root)
     if not os.path.lexists(path):
         return None
@@ -68,7 +67,7 @@ def inspect(workspace: Path, root: str) -> Installed | None:
         return _node_packages(path, os.path.realpath(workspace))
     if is_folder and (os.path.basename(root) == "site-packages" or os.path.lexists(os.path.join(path, "pyvenv.cfg"))):
         return _python_packages(path, os.path.realpath(workspace))
-    return Installed(code={"": state_of(path)})
+    return Installed(files={"": state_of(path)})
 
 
 def state_of(path: str) -> str:
@@ -79,51 +78,49 @@ def state_of(path: str) -> str:
     if os.path.islink(path):
         return _digest([os.readlink(path)])
     if os.path.isdir(path):
-        return _digest([_line(*found) for found in _files(path)])
+        return _digest([f"{name}\0{_stamp(place, info)}" for name, place, info in _files(path)])
     return _sha256(path)
+
+
+_PACKAGE = re.compile(r"(?:.*/)?node_modules/((?:@[^/]+/)?[^/.][^/]*)/(.*)")
 
 
 def _node_packages(root: str, workspace: str) -> Installed:
     """Return the packages of a `node_modules` folder, those in nested ones and in pnpm's included."""
-    installed, lines = Installed(), dict[str, list[str]]()
+    installed = Installed()
     inside = (f"{os.path.realpath(root)}/", f"{workspace}/")
     for file, path, info in _files(root, _NODE_CACHES):
-        # Links to installed packages and to npm's workspaces, which the snapshots contain, are no code.
-        if stat.S_ISLNK(info.st_mode) and f"{os.path.realpath(path)}/".startswith(inside):
-            continue
-        found = re.fullmatch(r"(?:.*/)?node_modules/((?:@[^/]+/|\.bin/)?[^/]+)(/.*)?", f"node_modules/{file}")
-        name, rest = (found[1], found[2]) if found else (file, None)
-        # `npm ci` writes every file anew, and no package lists the hashes of its files: only sizes are compared.
-        lines.setdefault(f"package {name}" if rest else f"file {name}", []).append(f"{file}\0{info.st_size}")
-        if rest == "/package.json":
+        if not stat.S_ISLNK(info.st_mode):
+            # `npm ci` writes every file anew, and no package lists the hashes of its files: only sizes are compared.
+            installed.files[file] = str(info.st_size)
+        elif not f"{os.path.realpath(path)}/".startswith(inside):  # npm's workspaces are in the snapshots
+            installed.files[file] = os.readlink(path)
+        found = _PACKAGE.fullmatch(f"node_modules/{file}")
+        if found and found[2] == "package.json":
             version = ""
             with contextlib.suppress(ValueError, AttributeError):
                 version = str(json.loads(_text(path)).get("version", ""))
-            installed.add_version(name, version)
-    installed.code = {part: _digest(found) for part, found in lines.items()}
+            installed.add_version(found[1], version)
     return installed
 
 
 def _python_packages(root: str, workspace: str) -> Installed:
     """Return the packages of a Python environment, or of a site-packages folder."""
-    installed, lines, top_of = Installed(), dict[str, list[str]](), _tops(root)
-    for site in ("", *_sites(root)):
-        for folder in glob.glob(posixpath.join(site, "*-info"), root_dir=root):
-            name, version = _distribution(folder)
-            installed.records[folder] = _sha256(f"{root}/{folder}/RECORD")
-            if _is_editable(_text(f"{root}/{folder}/direct_url.json"), workspace):
-                installed.own.append(name)
-            elif not name.startswith("~"):  # left behind by pip
-                installed.add_version(name, version)
+    installed, sites = Installed(), ["", *_sites(root)]
+    for folder in (path for site in sites for path in glob.glob(posixpath.join(site, "*-info"), root_dir=root)):
+        name, version = _distribution(folder)
+        installed.records[folder] = _sha256(f"{root}/{folder}/RECORD")
+        if _is_editable(_text(f"{root}/{folder}/direct_url.json"), workspace):
+            installed.own.append(name)
+        elif not name.startswith("~"):  # left behind by pip
+            installed.add_version(name, version)
     for file, path, info in _files(root):
-        top = top_of(file)
-        if file == ".lock" or (top.endswith("-info") and not file.endswith("/entry_points.txt")):
+        folder, name = posixpath.split(file)
+        if name == ".lock" or (file != f"{folder}/entry_points.txt" and {folder, file} & installed.records.keys()):
             continue
         # A new environment has the same small files, such as pyvenv.cfg, with new times.
-        is_small = top == file and info.st_size <= _SMALL and stat.S_ISREG(info.st_mode)
-        part = f"{'file' if top == file else 'folder'} {top}"
-        lines.setdefault(part, []).append(_text(path) if is_small else _line(file, path, info))
-    installed.code = {part: _digest(some) for part, some in lines.items()}
+        is_small = folder in (*sites, "bin", "Scripts") and info.st_size <= _SMALL and stat.S_ISREG(info.st_mode)
+        installed.files[file] = _sha256(path) if is_small else _stamp(path, info)
     return installed
 
 
@@ -132,13 +129,6 @@ def _sites(root: str) -> list[str]:
     real = os.path.realpath(root)
     found = (path for pattern in _SITES for path in glob.glob(pattern, root_dir=root))
     return sorted(path for path in found if os.path.realpath(os.path.join(root, path)) == os.path.join(real, path))
-
-
-def _tops(root: str) -> Callable[[str], str]:
-    """Return a function that shortens a path to its entry at the top of an environment, of `bin` or of site-packages."""
-    folders = "|".join([*map(re.escape, _sites(root)), "bin", "Scripts"])
-    pattern = re.compile(rf"(?:(?:{folders})/)?[^/]+")
-    return lambda path: found[0] if (found := pattern.match(path)) else path
 
 
 def _distribution(folder: str) -> tuple[str, str]:
@@ -176,8 +166,6 @@ def labels(before: Mapping[str, Installed], after: Mapping[str, Installed], work
 
 def _differences(old: Installed, new: Installed, root: str) -> list[str]:
     """Return what differs, an empty text for the folder as a whole."""
-    if old == new:
-        return []
     found, known = [], {*new.own}
     for name in sorted((old.versions.keys() | new.versions.keys()) - known):
         was, now = old.versions.get(name, []), new.versions.get(name, [])
@@ -188,53 +176,43 @@ def _differences(old: Installed, new: Installed, root: str) -> list[str]:
         else:
             found += [f"-{name} {version}".rstrip() for version in gone]
             found += [f"+{name} {version}".rstrip() for version in come]
+    changed = sorted({path for path, _ in old.files.items() ^ new.files.items()})
     replaced = any(new.records.get(folder) != record for folder, record in old.records.items())
-    recorded = _recorded(root, new)
-    for part in sorted({part for part, _ in old.code.items() ^ new.code.items()}):
-        kind, _, name = part.partition(" ")
-        there = recorded.get(name, {})
-        if kind == "package" and name not in known:
-            found.append(f"code of {name} changed" if part in old.code else f"+{name}")
-        if kind == "package" or _is_as_installed(name, there, old, new, root):
-            continue
-        owners = {_distribution(folder)[0] for folder in there}
-        if len(others := owners - {*new.own}) == 1:
-            found += [f"code of {owner} changed" for owner in others - known]
-            known |= others
-        elif others or (not owners and (part in new.code or not replaced)):  # else it left with its distribution
-            label = f"{kind} {re.sub('.*-packages/', '', name)}"
-            how = "changed" if part in new.code else "removed"
-            found.append(part and (f"{label} {how}" if part in old.code else f"new {label}"))
+    owners = _owners(changed, old, new, root)
+    for path in changed:
+        owner, as_installed = owners.get(path, ("", False))
+        if owner in known or as_installed or (not owner and replaced and path not in new.files):
+            continue  # the versions say it, or the file left with its distribution
+        if owner:
+            found.append(f"code of {owner} changed")
+            known.add(owner)
+        else:
+            name = re.sub(".*-packages/", "", path)
+            how = (
+                f"file {name} {'changed' if path in new.files else 'removed'}"
+                if path in old.files
+                else f"new file {name}"
+            )
+            found.append(path and how)
     return found
 
 
-def _recorded(root: str, installed: Installed) -> dict[str, dict[str, dict[str, str]]]:
-    """Return by top, as in `_tops`, and by metadata folder the files that RECORD names, and their hashes."""
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    top_of = _tops(root)
-    for folder in installed.records:
-        found.setdefault(folder, {})[folder] = {}
+def _owners(changed: Sequence[str], old: Installed, new: Installed, root: str) -> dict[str, tuple[str, bool]]:
+    """Return by file its package, and whether the file is as RECORD said at the start: it was only installed again."""
+    if not new.records:
+        packages = ((path, _PACKAGE.fullmatch(f"node_modules/{path}")) for path in changed)
+        return {
+            path: (found[1], False) for path, found in packages if found and found[1] in old.versions | new.versions
+        }
+    owners: dict[str, tuple[str, bool]] = {}
+    wanted = {*changed}
+    for folder, record in new.records.items():
         for row in csv.reader(_text(f"{root}/{folder}/RECORD").splitlines()):
             file = posixpath.normpath(posixpath.join(posixpath.dirname(folder), row[0])) if len(row) > 1 else ""
-            is_code = "__pycache__" not in file and ("-info/" not in file or file.endswith("/entry_points.txt"))
-            if file and is_code and not file.startswith(("/", "../")):
-                found.setdefault(top_of(file), {}).setdefault(folder, {})[file] = row[1].removeprefix("sha256=")
-    return found
-
-
-def _is_as_installed(
-    top: str, recorded: Mapping[str, Mapping[str, str]], old: Installed, new: Installed, root: str
-) -> bool:
-    """Return whether the files of a top entry have the hashes of RECORD at the start, and so were only installed again."""
-    if not recorded or any(old.records.get(folder) != new.records[folder] for folder in recorded):
-        return False
-    place = f"{root}/{top}"
-    there = [f"{top}/{name}" for name, _, _ in _files(place)] if os.path.isdir(place) else [top]
-    if top.endswith("-info"):
-        there = [file for file in there if file.endswith("/entry_points.txt")]
-    return {file: hash_ for files in recorded.values() for file, hash_ in files.items()} == {
-        file: _sha256(f"{root}/{file}") for file in there
-    }
+            if file in wanted:
+                same = old.records.get(folder) == record and row[1] == f"sha256={_sha256(f'{root}/{file}')}"
+                owners[file] = _distribution(folder)[0], same
+    return owners
 
 
 def _files(root: str, skip: Iterable[str] = ()) -> Iterator[tuple[str, str, os.stat_result]]:
@@ -253,11 +231,11 @@ def _files(root: str, skip: Iterable[str] = ()) -> Iterator[tuple[str, str, os.s
                     yield folder + entry.name, entry.path, entry.stat(follow_symlinks=False)
 
 
-def _line(name: str, path: str, info: os.stat_result) -> str:
-    """Return name, size and times. If it has several hard links, the time of change is left out: a new link sets it."""
+def _stamp(path: str, info: os.stat_result) -> str:
+    """Return size and times. If it has several hard links, the time of change is left out: a new link sets it."""
     if stat.S_ISLNK(info.st_mode):
-        return f"{name}\0-> {os.readlink(path)}"
-    return f"{name}\0{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns if info.st_nlink == 1 else ''}"
+        return f"-> {os.readlink(path)}"
+    return f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns if info.st_nlink == 1 else ''}"
 
 
 def _digest(lines: Iterable[str]) -> str:

@@ -213,7 +213,7 @@ def _without_logs(look: Classifier) -> dict[str, Stat]:
 def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
     closed = [entry.path for entry in now.found if entry.kind == "other"]
     stats = _without_logs(now).values()
-    installed = sorted((root, sorted(one.versions.items()), sorted(one.code.items())) for root, one in packages.items())
+    installed = sorted((root, one.digest) for root, one in packages.items())
     # A sum needs no order; an inode tells the file, and a new name sets its time of change.
     data = json.dumps([closed, len(stats), sum(map(hash, stats)), installed])
     return hashlib.sha256(data.encode()).hexdigest()
