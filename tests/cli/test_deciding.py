@@ -67,7 +67,7 @@ def test_an_approval_without_run_shows_the_question_and_asks(
     assert shown.err.endswith("Approve a1? [y/N]\nnothing was decided\n")
 
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    assert main(["approve", "a1"]) == 0
+    assert main(["approve"]) == 0
     assert capsys.readouterr().out.endswith(f"To continue:\ngoal resume {run}\n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from goalrunner.app import decisions
@@ -12,10 +13,8 @@ from goalrunner.app.previous_run import load_state
 from goalrunner.app.sandbox import person
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import Text, argument, option
-from goalrunner.core.errors import RecordError, RunNotFound, UsageError
+from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.run_state import RunState
-from goalrunner.records.artifacts import ArtifactStore
-from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import clean, one_line
@@ -24,7 +23,6 @@ from goalrunner.reports.review import ANSWER, approval_text, question_text
 ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
 WaitingRun = Annotated[Text, argument("RUN", "Id of a run; default: the one that waits.", options.run_ids)]
 
-_DECIDED = ("complete", "cancelled", "running")  # statuses of runs that take no decision from another terminal
 _SHOWN = 5
 
 
@@ -58,11 +56,8 @@ def deny(
 def _decide(
     run: str | None, identifier: str | None, verb: Literal["approve", "deny"], reason: str, *, yes: bool, json: bool
 ) -> int:
-    if run is not None and identifier is None and re.fullmatch(r"a[1-9][0-9]*", run) and not _is_run(run):
-        run, identifier = None, run
-    folder = _waiting(run, verb, identifier)
-    shown = run is None
-    if shown:
+    folder = _waiting(run, verb)
+    if run is None:
         waiting = decisions.waiting(load_state(folder), identifier)
         identifier = waiting.id
         request = main.wait_for(decisions.request_of(folder, waiting, runs.home(), os.environ))
@@ -81,49 +76,31 @@ def _decide(
         environ=os.environ,
         on_torn=runs.warn_torn,
     )
-    if json:
-        output.say(_value(state, approval=approval.model_dump(mode="json")))
-        return 0
-    diff = ""
-    if approval.preview is not None and not shown:
-        try:
-            diff = ArtifactStore(folder.artifacts, Redactor({})).read(approval.preview).decode(errors="replace")
-        except RecordError:
-            diff = ""
-    output.say(clean(f"{approval.id} {approval.decision}: {approval.action}\n{diff}") + _next(state))
+    said = clean(f"{approval.id} {approval.decision}: {approval.action}\n") + _next(state)
+    output.say(_value(state, approval=approval.model_dump(mode="json")) if json else said)
     return 0
 
 
-def _is_run(text: str) -> bool:
-    """Return whether a text names a run. Raise UsageError if it names several."""
-    try:
-        return bool(runs.find(text))
-    except RunNotFound:
-        return False
-
-
-def _waiting(reference: str | None, verb: str, identifier: str | None = None) -> RunFolder:
-    """Return the folder of a run; None is the only one that waits for this command. Raise UsageError if none or several do.
-
-    `identifier` is the id of the approval that it waits for.
-    """
+def _waiting(reference: str | None, verb: str) -> RunFolder:
+    """Return the folder of a run; None is the only one that waits for this command. Raise UsageError if none or several do."""
     if reference is not None:
         return runs.find(reference)
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
-    waiting = []
-    for summary in map(Summary, list_runs(runs.home())):
-        ids = list(summary.waiting)
-        if summary.texts("open_questions") if verb == "answer" else identifier in ids if identifier else ids:
-            waiting.append(summary)
-    ended = [one.text("run_id") for one in waiting if one.status not in _DECIDED]
+    waiting = [
+        one
+        for one in map(Summary, list_runs(runs.home()))
+        if (one.texts("open_questions") if verb == "answer" else one.waiting)
+        and one.status not in ("complete", "cancelled")
+    ]
+    ended = [one.text("run_id") for one in waiting if one.status != "running"]
     if len(ended) == 1:
         return runs.find(ended[0])
     if ended:
         hint = "\n".join(f"goal {command.replace('RUN', run)}" for run in ended[:_SHOWN])
         raise UsageError(f"{len(ended)} runs wait for {what}; name one of them", hint)
-    running = next((one.text("run_id") for one in waiting if one.status == "running"), "")
-    if running:
-        raise UsageError(f"run {running} is active; answer at the terminal in which it was started")
+    if waiting:
+        run = waiting[0].text("run_id")
+        raise UsageError(f"run {run} is active; answer at the terminal in which it was started")
     raise UsageError(f"no run waits for {what}", "goal list shows the runs")
 
 
@@ -137,9 +114,7 @@ def answer(
 
     Without RUN, the answer is for the only run that waits. `goal resume` gives it to the agent, and the judge may cite it.
     """
-    # A single argument is a run if it is the id of one, or at least its first four characters.
-    alone = text is None and run is not None
-    if alone and not (re.fullmatch(r"[a-z][0-9a-z]{3}(-[0-9a-z-]*)?", run or "") and _is_run(run or "")):
+    if text is None and run is not None and not _is_run(run):
         run, text = None, run
     folder = _waiting(run, "answer")
     if run is None or text is None:
@@ -173,6 +148,13 @@ def cancel(
     value = {"run_id": folder.run_id, "status": str(state.status), "message": state.message}
     output.say(value if json else f"{state.status}  {folder.run_id}  {state.message}\n")
     return 0
+
+
+def _is_run(text: str) -> bool:
+    """Return whether a text is the id of a run, or at least its first four characters."""
+    with suppress(RunNotFound):
+        return re.fullmatch(r"[a-z][0-9a-z]{3}(-[0-9a-z-]*)?", text) is not None and bool(runs.find(text))
+    return False
 
 
 def _next(state: RunState) -> str:
