@@ -82,7 +82,7 @@ def test_init_writes_a_goal_file_that_check_and_the_schema_accept(
         "judge": "anthropic/claude-haiku-4-5",
         "max_iterations": 10,
         "timeout": "1h",
-        "workspace": {"protect": ["**/test_*.py"]},
+        "workspace": {},
     }
     schema = json.loads((own_home / "goal.schema.json").read_text())
     assert text.startswith(f"#:schema {(own_home / 'goal.schema.json').as_uri()}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
 
-_MOST_FOLDERS = 6  # entries of `editable`; a project with more source folders gets `protect` instead
+_MOST_FOLDERS = 6  # entries of `editable`; with more source folders, the default protection of tests is enough
 _SOURCES = {"py", "js", "jsx", "ts", "tsx", "mjs", "cjs", "rs", "go", "c", "h", "cc", "cpp", "java", "kt", "rb", "php"}
 _NO_SOURCES = {"docs", "doc", "examples", "example", "benchmarks", "bench", "scripts", "tools", "ci", "node_modules"}
 _NO_MODULES = {"setup.py", "conftest.py", "noxfile.py", "build.rs", "gulpfile.js"}
@@ -50,7 +51,6 @@ class Project:
 
     commands: tuple[Found, ...] = ()
     editable: tuple[str, ...] = ()
-    protect: tuple[str, ...] = ()
     is_empty: bool = False
 
 
@@ -74,8 +74,7 @@ def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Proj
     names = frozenset(paths)
     tests = frozenset(path for path in names if is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1]))
     commands = (*_python(names, tests, read, has), *_others(names, read))
-    editable, protect = _rules(names, tests)
-    return Project(tuple({found.command: found for found in commands}.values()), editable, protect, not names)
+    return Project(tuple({found.command: found for found in commands}.values()), _editable(names, tests), not names)
 
 
 def _containing(names: Iterable[str], pattern: str, text: str, read: Read) -> str:
@@ -94,17 +93,14 @@ def _python(names: frozenset[str], tests: frozenset[str], read: Read, has: Calla
         is_package = not slash or f"{folder}/__init__.py" in names
         command = "python3 -m unittest" if is_package else f"python3 -m unittest discover -s {folder}"
         why = f"{modules[0]} uses unittest"
-    program, settings = command.partition(" ")[0], read("pyproject.toml")
-    for folder in (".venv", "venv"):
-        if command and has(f"{folder}/bin/{program}"):
-            yield Found(f"{folder}/bin/{command}", why)
-            command = ""
-    if command and "uv.lock" in names and has("uv"):
-        yield Found(f"uv run {command}", why)
-    elif command and ("poetry.lock" in names or "[tool.poetry" in settings) and has("poetry"):
-        yield Found(f"poetry run {command}", why)
-    elif command:
-        yield Found(command, why)
+    settings = read("pyproject.toml")
+    starts = [f"{folder}/bin/" for folder in (".venv", "venv") if has(f"{folder}/bin/{command.partition(' ')[0]}")]
+    if "uv.lock" in names and has("uv"):
+        starts.append("uv run ")
+    if ("poetry.lock" in names or "[tool.poetry" in settings) and has("poetry"):
+        starts.append("poetry run ")
+    if command:
+        yield Found(f"{starts[0] if starts else ''}{command}", why)
     if "tox.ini" in names or "[tool.tox" in settings:
         yield Found("tox", "tox.ini" if "tox.ini" in names else "pyproject.toml: [tool.tox]")
     if "noxfile.py" in names:
@@ -113,10 +109,9 @@ def _python(names: frozenset[str], tests: frozenset[str], read: Read, has: Calla
 
 def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
     """Yield the test commands of npm, cargo, go and make."""
-    try:
+    script = ""
+    with suppress(ValueError, AttributeError):  # no JSON, or other values than tables
         script = " ".join(str(json.loads(read("package.json") or "{}").get("scripts", {}).get("test", "")).split())
-    except (ValueError, AttributeError):
-        script = ""
     if script and "no test specified" not in script:
         command = next((command for lock, command in _LOCKS.items() if lock in names), "npm test")
         yield Found(command, f"package.json: scripts.test is {script}")
@@ -129,15 +124,14 @@ def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
         yield Found(f"make {target[1]}", f"{make}: target {target[1]}")
 
 
-def _rules(names: frozenset[str], tests: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return patterns for `editable`, or for `protect` if tests lie among the sources or modules at the top."""
-    if not tests:
-        return (), ()
-    tops = {_top(path) for path in names - tests if _is_source(path)}
-    mixed = {_top(path) for path in tests if "/" in path} & tops
-    if tops and not mixed and len(tops) <= _MOST_FOLDERS and all(top.endswith("/**") for top in tops):
-        return tuple(sorted(tops)), ()
-    return (), tuple(sorted({_pattern(path) for path in tests}))[:_MOST_FOLDERS]
+def _editable(names: frozenset[str], tests: frozenset[str]) -> tuple[str, ...]:
+    """Return patterns for `editable`: the source folders, if no test and no source lies elsewhere among them."""
+    sources = {path for path in names - tests if _is_source(path)}
+    tops = {path.partition("/")[0] for path in sources}
+    mixed = any("/" in path and path.partition("/")[0] in tops for path in tests)
+    if mixed or not tests or len(tops) > _MOST_FOLDERS or not all("/" in path for path in sources):
+        return ()
+    return tuple(f"{top}/**" for top in sorted(tops))
 
 
 def _is_source(path: str) -> bool:
@@ -145,28 +139,6 @@ def _is_source(path: str) -> bool:
     is_code = path.rpartition(".")[2] in _SOURCES and not path.startswith(".")
     is_config = "/" not in path and (path in _NO_MODULES or ".config." in path)
     return is_code and first not in _NO_SOURCES and not is_config
-
-
-def _top(path: str) -> str:
-    first, slash, _ = path.partition("/")
-    return f"{first}/**" if slash else path
-
-
-def _pattern(path: str) -> str:
-    """Return a pattern for a test: its folder of tests, or the form of its name."""
-    *folders, name = path.split("/")
-    if found := next((folder for folder in folders if folder in _TEST_FOLDERS), ""):
-        return f"{found}/**" if found == folders[0] else f"**/{found}/**"
-    stem, _, ending = name.partition(".")
-    for pattern, matches in (
-        ("**/*.test.*", ".test." in name),
-        ("**/*.spec.*", ".spec." in name),
-        (f"**/*_test.{ending}", stem.endswith("_test")),
-        (f"**/test_*.{ending}", stem.startswith("test_")),
-    ):
-        if matches:
-            return pattern
-    return path
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from goalrunner.app.doctor import Baseline, Readiness, foresee_run, has_baseline, take_baseline
+from goalrunner.app.doctor import Baseline, Readiness, foresee_run, has_baseline, sandbox_check, take_baseline
 from goalrunner.app.project import Installed, Project, choose_agent, installed_agents, judge_for, look, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
@@ -153,7 +153,7 @@ def init(
         objective = output.typed(f"What is the agent to do? [Enter: {later}] ", default)
     schema_path = runs.home().absolute() / "goal.schema.json"
     is_done = baseline.is_green and not proposal.judge
-    text = "\n".join([*proposal.lines(objective or default, schema_path, is_done=is_done), ""])
+    text = proposal.text(objective or default, schema_path, is_done=is_done)
     output.say(f"\n{text}\n")
     if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
@@ -190,13 +190,10 @@ class _Proposal:
 
     @property
     def goal(self) -> Goal:
-        rules = {"editable": self.project.editable, "protect": self.project.protect}
-        workspace = {"path": str(goals.current_folder()), **rules}
+        workspace = {"path": str(goals.current_folder()), "editable": self.project.editable}
         return Goal(objective=_GREEN_TESTS, validator=self.command, workspace=workspace)
 
     def detected(self) -> Iterator[str]:
-        from goalrunner.app.doctor import sandbox_check
-
         folder = str(goals.current_folder())
         yield f"workspace  {folder} · {workspace_state(folder)}"
         yield f"validator  {self.command}{f' ({self.why})' if self.why else ''}"
@@ -223,44 +220,39 @@ class _Proposal:
         names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", said)
         return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
 
-    def lines(self, objective: str, schema_path: Path, *, is_done: bool) -> Iterator[str]:
-        """Yield the lines of the goal file."""
-        project, agent = self.project, self.agent
-        yield f"#:schema {schema_path.as_uri()}"
-        yield "# goal check   tests this file and runs the validator once"
-        yield "# goal run     lets the agent work until the result is verified\n"
-        yield f"objective = {_toml(objective)}"
-        criteria = '# success_criteria = ["..."]'
-        yield _noted(criteria, "what the judge needs evidence for; default: derived by the judge") + "\n"
-        yield _noted(f"validator = {_toml(self.command)}", self.why)
+    def text(self, objective: str, schema_path: Path, *, is_done: bool) -> str:
+        """Return the goal file."""
+        agent, editable = self.agent, self.project.editable
+        rows = [
+            (f"#:schema {schema_path.as_uri()}", ""),
+            ("# goal check   tests this file and runs the validator once", ""),
+            ("# goal run     lets the agent work until the result is verified\n", ""),
+            (f"objective = {_toml(objective)}", ""),
+            ('# success_criteria = ["..."]', "what the judge needs evidence for; default: derived by the judge\n"),
+            (f"validator = {_toml(self.command)}", self.why),
+        ]
         if is_done:
-            yield _noted('baseline = "red"', "do not start while the validator passes without any work")
+            rows.append(('baseline = "red"', "do not start while the validator passes without any work"))
         if agent is None:
-            yield _noted('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:")
-            yield '# model = "anthropic/claude-sonnet-4-5"'
+            rows.append(('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:"))
+            rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))
         else:
-            yield f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}"
+            rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}", ""))
         judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
-        yield _noted(judge, "audits the evidence once the validator passes")
-        yield _noted("max_iterations = 10", "rounds")
-        yield 'timeout = "1h"\n\n[workspace]'
-        if project.editable:
-            rule, meaning = f"editable = {_toml(project.editable)}", "all others as they are now, and no new ones"
-        else:
-            rule, meaning = f"protect = {_toml(project.protect)}", "these files as they are now"
-        yield _noted(
-            rule if project.editable or project.protect else '# protect = ["tests/**"]', f"validators see {meaning}"
-        )
-        yield _noted('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)")
+        rule = f"editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
+        rows += [
+            (judge, "audits the evidence once the validator passes"),
+            ("max_iterations = 10", "rounds"),
+            ('timeout = "1h"\n\n[workspace]', ""),
+            (rule, "validators see all others as they are now, and no new ones" if editable else "besides tests"),
+            ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
+        ]
+        return "".join(f"{f'{line:<38} # {comment}' if comment else line}\n" for line, comment in rows)
 
 
 def _toml(value: str | tuple[str, ...]) -> str:
     """Return a value as TOML on one line; TOML shares its strings with JSON, except for DEL."""
     return json_module.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _noted(line: str, comment: str) -> str:
-    return f"{line:<38} # {comment}" if comment else line
 
 
 def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> _Proposal:
