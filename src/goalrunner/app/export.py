@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.snapshots.git import Git, Repository, enclosing, git_program
+from goalrunner.snapshots.git import Git, Repository, enclosing, git_environment, git_program
 from goalrunner.snapshots.objects import raw, shown
 from goalrunner.snapshots.repositories import Start
 
@@ -57,15 +56,6 @@ class RunChange:
         self._kept = KeptStore(self._workspace, home, environ, outputs, folder.path / "start")
         self._commit = Start(folder.path / "start").commit
         self._git = Git(self._kept.store.folder, self._kept.store.workspace, environ)
-
-    async def later(self) -> tuple[str, ...]:
-        """Return the paths that changed in the workspace after the snapshot; none if that cannot be seen."""
-        try:
-            return _paths(await self._kept.store.changes(self._end, await self._kept.store.snapshot()))
-        except WorkspaceError:
-            return ()
-        finally:
-            self._kept.store.close()
 
     async def files(self) -> tuple[Change, ...]:
         """Return the files that were changed, sorted by path. Raise WorkspaceError if snapshots are gone."""
@@ -127,7 +117,6 @@ class RunChange:
             raise UsageError(f"{found.root} {why}", f"--base COMMIT names another one; or {instead}")
         commit = answer.output.decode().strip()
         otherwise = f"without --base, the branch begins where the run began; {instead}" if base is not None else instead
-        author = await asyncio.to_thread(_author, found.root, environ)
         inside = os.path.relpath(self._kept.store.workspace, found.root)
         with tempfile.TemporaryDirectory() as scratch:
             indexed = partial(ask, index=Path(scratch) / "index")
@@ -141,10 +130,7 @@ class RunChange:
         differing, unseen = await self._unchecked(found, commit, inside)
         if base is not None and unseen:  # of a commit that the agent made, for example
             raise UsageError(f"{base} has files that the run did not check: {some(unseen)}", otherwise)
-        made = await self._git.ask(
-            *author, "commit-tree", tree, "-p", commit, stdin=message.encode(), repository=found.git_dir
-        )
-        new = made.decode().strip()
+        new = _committed(found.root, [tree.decode(), "-p", commit], message, environ)
         zeros = "0" * len(new)  # refuses a branch that appeared meanwhile
         await self._git.ask("update-ref", f"refs/heads/{name}", new, zeros, repository=found.git_dir)
         return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
@@ -174,17 +160,12 @@ class RunChange:
         )
 
 
-def _author(root: Path, environ: Mapping[str, str]) -> Sequence[str]:
-    """Return git's options for the author that the user's own configuration names. Raise UsageError if there is none."""
-    found = []
-    for key in ("user.name", "user.email"):
-        argv = [git_program(root, environ), "-C", str(root), "config", "--get", key]
-        answer = subprocess.run(argv, env=dict(environ), capture_output=True, check=False)
-        if not answer.stdout.strip():
-            raise UsageError(f"git's configuration has no {key}, so no commit can be made", f'git config {key} "..."')
-        found += ["-c", f"{key}={answer.stdout.decode('utf-8', 'replace').strip()}"]
-    return found
-
-
-def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
-    return tuple(change.path for change in changes if change.kind != "repository")
+def _committed(root: Path, arguments: list[str], message: str, environ: Mapping[str, str]) -> str:
+    """Make a commit by the author that the user's own configuration names, and return its id. Raise UsageError."""
+    argv = [git_program(root, environ), "-C", str(root), "commit-tree", "--no-gpg-sign", *arguments]
+    own = {name: value for name, value in git_environment(environ).items() if not name.startswith("GIT_CONFIG")}
+    done = subprocess.run(argv, env=own, input=message.encode(), capture_output=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise UsageError(f"git cannot make the commit: {said}", 'name the author: git config user.name "..."')
+    return done.stdout.decode().strip()

@@ -67,8 +67,6 @@ def export(
             output.ResultFile(file, workspaces=[Path(state.workspace)]).write(data)
         else:
             output.say(data)
-    if change is not None and (later := main.wait_for(change.later())):
-        output.complain(f"Note: the workspace has changed since the run ({some(later)}); this is not exported")
     return 0
 
 
