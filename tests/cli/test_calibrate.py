@@ -152,10 +152,10 @@ def test_two_judges_and_policies_are_one_table(folder: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "no judge is given"),
+        ([], "Missing option '--judge'"),
         (["--judge", "agent"], 'judge = "agent" needs a model of the agent'),
-        (["--judge", "a/b", "--policy", "most"], '--policy: "most" is not a policy'),
-        (["--judge", "a/b", "--target-false-accept", "1"], "--target-false-accept: 1 is not a rate"),
+        (["--judge", "a/b", "--policy", "most"], '"most" is not valid; use bounded, whole, no-citations'),
+        (["--judge", "a/b", "--target-false-accept", "2"], "Invalid value for '--target-false-accept'"),
         (["--judge", "a/b", "--cost", "much"], '--cost must be a number, not the string "much"'),
         (["--judge", "a/b", "--output", "dataset.jsonl"], "not a verdict"),
         (["--judge", "a/b", "--html", "dataset.jsonl"], "is the dataset"),
@@ -168,7 +168,7 @@ def test_what_cannot_be_done_is_refused(
     assert main(["calibrate", "dataset.jsonl", *options]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("Error: ")
+    assert "Error: " in err
     assert message in err
     assert (folder / "dataset.jsonl").read_bytes() == before
 

@@ -159,13 +159,7 @@ def test_a_copy_that_fails_in_the_end_is_no_success(
     ("options", "said"),
     [
         (["--output", "objective.toml"], "--output objective.toml is the goal file; the outcome would replace it"),
-        (["--output", "r.jsonl"], "--output r.jsonl is the recording of the agent; the outcome would replace it"),
-        (
-            ["--record", "new.jsonl", "--output", "new.jsonl"],
-            "--output new.jsonl is the file of --record; the outcome would replace it",
-        ),
         (["--output", "."], "--output .: is a directory"),
-        (["--record", "."], "--record . is a folder"),
     ],
 )
 def test_what_would_be_written_over_is_refused_before_the_run(

@@ -66,10 +66,9 @@ def test_every_event_is_a_line(run: str, capsys: pytest.CaptureFixture[str]) -> 
     ("arguments", "error"),
     [
         (("--at", "75"), "the run has 74 events\ngoal show RUN --at N with N up to 74\n"),
-        (("--at", "0"), "--at 0: events are numbered from 1\ngoal show RUN --events lists them\n"),
         (
             ("--state", "--events"),
-            "--path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
+            "an observation, --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
         ),
     ],
 )

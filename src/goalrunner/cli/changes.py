@@ -106,7 +106,7 @@ def restore(
 
 
 def prune(
-    older_than: Annotated[str, option("AGE", '"30d", "12h", "90m".')],
+    older_than: Annotated[float, option("AGE", '"30d", "12h", "90m".', parser=options.duration)],
     yes: options.Yes = False,
     dry_run: Annotated[bool, flag("--dry-run", "Print what would be removed, and remove nothing.")] = False,
     json: options.Json = False,
@@ -116,14 +116,10 @@ def prune(
     Asks first. Snapshots that no run needs are removed, too. A run that is running or waits for a person is kept.
     """
     from goalrunner.app import run_snapshots
-    from goalrunner.core.field_types import parse_duration
     from goalrunner.reports.figures import count
 
-    seconds = parse_duration(older_than)
-    if seconds is None:
-        raise UsageError(f'--older-than: "{older_than}" is not a valid duration', 'use "30d", "12h" or "90m"')
     home, now = runs.home(), datetime.now(UTC)
-    found = run_snapshots.old_runs(home, seconds, now)
+    found = run_snapshots.old_runs(home, older_than, now)
     listed, number = [f"{run.folder.run_id}  {run.why}" for run in found], count(len(found), "run")
     if found and not (dry_run or yes):
         output.refuse_unasked(f"{number} would be removed for good", "add --yes, or --dry-run to list them")
@@ -131,7 +127,7 @@ def prune(
         if not output.agreed(f"Remove {number} for good? [y/N]"):
             output.complain("nothing was removed")
             return 0
-    done = run_snapshots.prune(home, found, os.environ, now.timestamp() - seconds, dry_run=dry_run)
+    done = run_snapshots.prune(home, found, os.environ, now.timestamp() - older_than, dry_run=dry_run)
     if json:
         names = [run.folder.run_id for run in found]
         why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in found}

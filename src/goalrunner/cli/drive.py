@@ -1,4 +1,4 @@
-"""Driving a run with its progress shown, asking at its terminal, and handing over its outcome."""
+"""Driving a run with its progress shown, asking at its terminal, and writing its outcome and the files for CI systems."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import contextlib
 import os
 import sys
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.cli import main, output, runs
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import GoalError, RecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from goalrunner.app.run_options import RunOptions
-    from goalrunner.cli.ci import CiFiles
     from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
+    from goalrunner.core.observation import Change
     from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.core.run_state import RunState
+    from goalrunner.records.run_folder import RunFolder
 
 _MAX_BYTES = 1 << 16  # bytes of a typed line that are read
 
@@ -37,6 +39,7 @@ def drive(
 
     `copy` is a copy of the outcome; it and the files for CI were opened before the agent could redirect them.
     """
+    from goalrunner.records.run_folder import RunFolder
     from goalrunner.reports.figures import outcome_text
     from goalrunner.reports.progress import open_progress
     from goalrunner.system.watchdog import claim_adopted
@@ -57,7 +60,8 @@ def drive(
         written = failure is None or runs.is_file(f"{outcome.run_path}/outcome.json")
         shown = outcome if written else outcome.model_copy(update={"run_path": ""})
         with contextlib.ExitStack() as rest:  # if one of these fails, the others are still done
-            rest.callback(files.write_outcome, outcome, stream)
+            folder = RunFolder(Path(outcome.run_path)) if outcome.run_path else None
+            rest.callback(files.write, folder, stream, outcome)
             if json:
                 rest.callback(output.say, text)
             if copy is not None and copy.is_stream:
@@ -82,11 +86,7 @@ def workspace_state(workspace: str) -> str:
 
 def terminal_approver(stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> TerminalApprover | None:
     """Return an approver, or None unless both stdin and `stream` are a terminal. `suspended` stops the live progress."""
-    try:
-        interactive = sys.stdin.isatty() and stream.isatty()
-    except (AttributeError, ValueError):  # closed
-        return None
-    return TerminalApprover(sys.stdin.fileno(), stream, suspended) if interactive else None
+    return TerminalApprover(sys.stdin.fileno(), stream, suspended) if sys.stdin.isatty() and stream.isatty() else None
 
 
 class TerminalApprover:
@@ -135,6 +135,8 @@ class TerminalApprover:
         """Return the line that is typed after the prompt; None on Ctrl-D, and in the background."""
         import termios
 
+        from goalrunner.system.launcher import in_thread
+
         try:
             # The terminal stops a background job that reads. What was typed before the question is discarded.
             if os.tcgetpgrp(self._handle) != os.getpgrp():
@@ -145,24 +147,85 @@ class TerminalApprover:
         self._say(prompt)
         data = b""
         try:
-            data = await self._read()
+            with contextlib.suppress(OSError):  # the terminal is gone
+                data = await in_thread(os.read, self._handle, _MAX_BYTES)
         finally:
             if not data:
                 self._say("\n")
         return data.decode(errors="replace") if data else None
 
-    async def _read(self) -> bytes:
-        """Return a typed line; empty on Ctrl-D, and if the terminal is gone."""
-        from goalrunner.system.launcher import in_thread
-
-        def read() -> bytes:
-            with contextlib.suppress(OSError):
-                return os.read(self._handle, _MAX_BYTES)
-            return b""
-
-        return bytes(await in_thread(read))
-
     def _say(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
             self._stream.flush()
+
+
+@dataclass(frozen=True)
+class CiFiles:
+    """The files that are wanted, opened before the agent could redirect them."""
+
+    copies: Mapping[str, output.ResultFile]  # by option: "--junit"
+    environ: Mapping[str, str]
+    is_step: bool = True  # whether a step of GitHub Actions gets annotations and a summary
+
+    def write(self, folder: RunFolder | None, stream: TextIO, known: GoalOutcome | None = None) -> None:
+        """Write the files, and print annotations on `stream`. If one fails, the others are written. Raise GoalError.
+
+        If the log cannot be read, the files have only the `known` outcome.
+        """
+        if not (self.copies or {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & self.environ.keys()):
+            return
+        from goalrunner.app.export import RunChange
+        from goalrunner.reports import ci
+        from goalrunner.reports.next_steps import origin_of
+        from goalrunner.reports.progress import LastingStream
+        from goalrunner.reports.status import summary_markdown
+
+        state: RunState | None = None
+        changed: tuple[Change, ...] = ()
+        try:
+            if folder is not None:
+                state, known = runs.result(folder)
+                with contextlib.suppress(GoalError):  # no round has ended, or its snapshots are gone
+                    changed = main.wait_for(RunChange(folder, state, runs.home(), os.environ).files())
+        except (GoalError, OSError):
+            if known is None:
+                raise
+        assert known is not None, "there is a run or its outcome"
+        outcome, checks = known, state.validators if state else ()
+        problems = ci.problems_of(outcome, checks, state.goal_file if state else "", self.environ)
+        red, origin = [check for check in checks if not check.passed], origin_of(state) if state else None
+        texts = {
+            "--junit": lambda: ci.junit_text(outcome, checks, state.criteria if state else ()),
+            "--summary": lambda: summary_markdown(outcome, files=changed, red=red, origin=origin),
+            "--gitlab": lambda: ci.gitlab_text(problems),
+        }
+        if self.is_step and ci.is_github(self.environ):
+            printed = LastingStream(stream)
+            printed.write(ci.github_text(problems, outcome.labels))
+            printed.flush()
+        if self.is_step and (step := self.environ.get("GITHUB_STEP_SUMMARY")):
+            try:
+                with Path(step).open("a", encoding="utf-8", errors="replace") as file:
+                    file.write(texts["--summary"]())
+            except OSError as error:
+                output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}")
+        with contextlib.ExitStack() as rest:
+            for option, copy in self.copies.items():
+                rest.callback(copy.write, texts[option]())
+
+
+def open_files(junit: Path | None, summary: Path | None, gitlab: Path | None, *, asked_only: bool = False) -> CiFiles:
+    """Return the files of these options. Raise UsageError if one cannot be written.
+
+    From then on, no child process gets the variables of GitHub Actions through which it could change later steps.
+    With `asked_only`, nothing is appended to the summary of a step, and nothing is printed.
+    """
+    from goalrunner.system.launcher import JOB_FILES
+
+    environ = dict(os.environ)
+    for name in JOB_FILES:
+        os.environ.pop(name, None)
+    given = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
+    copies = {option: output.ResultFile(path, option=option) for option, path in given.items() if path is not None}
+    return CiFiles(copies, environ, is_step=not asked_only)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
-from goalrunner.core.errors import GoalFileError, UsageError
+from goalrunner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,11 +47,7 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
     is_checked = "validators" in given or "judge.model" in given or os.environ.get("GOAL_JUDGE")
     if named is not None and path is None and not is_checked:
         given["validators"] = [_proposed(given)]
-    try:
-        goal = resolved(path, given)
-    except GoalFileError:
-        resolved(path, given, runnable=runnable)  # names more problems
-        raise
+    goal = resolved(path, given)
     if not (goal.agent.model or "use" in goal.agent.model_fields_set):
         from goalrunner.app.project import choose_agent, installed_agents
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, cast, get_args
 
 from goalrunner.app import canaries
 from goalrunner.app.audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
@@ -28,7 +28,7 @@ _NARROWEST = 8  # columns that the faults of a measure always have
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
 Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
-Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", least=1)]
+Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", min=1)]
 
 
 def audit(
@@ -79,9 +79,16 @@ def audit(
 
 def calibrate(
     dataset: Annotated[Path, argument("DATASET", "JSON Lines with path, objective or goal, and label.")],
-    judge: Annotated[Texts, option("MODEL", "A judge; may be repeated.")] = None,
-    policy: Annotated[Texts, option("NAME", "bounded (default), whole, no-citations; may be repeated.")] = None,
-    target_false_accept: Annotated[float | None, option("RATE", "Find the minimum_score for this rate.")] = None,
+    judge: Annotated[list[str], option("MODEL", "A judge; may be repeated.")],
+    policy: Annotated[
+        Texts,
+        option(
+            "NAME", "bounded (default), whole, no-citations; may be repeated.", parser=options.one_of(get_args(Policy))
+        ),
+    ] = None,
+    target_false_accept: Annotated[
+        float | None, option("RATE", "Find the minimum_score for this rate.", min=0, max=1)
+    ] = None,
     jobs: Jobs = 4,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
@@ -100,15 +107,8 @@ def calibrate(
     from goalrunner.app.judge_statistics import require_libraries, statistics_of
     from goalrunner.reports.judgements import CalibrationReport, calibration_page, calibration_text, calibration_value
 
-    if target_false_accept is not None and not 0 <= target_false_accept < 1:
-        raise UsageError(f"--target-false-accept: {target_false_accept:g} is not a rate", "use one such as 0.01")
-    if not judge:
-        raise UsageError("no judge is given", "add --judge MODEL; several are compared")
-    policies: dict[str, Policy] = {name: name for name in get_args(Policy)}
-    for name in policy or ():
-        if name not in policies:
-            raise UsageError(f'--policy: "{name}" is not a policy', f"valid: {', '.join(policies)}")
-    pairs = [calibration.Series(model, policies[name]) for model in judge for name in policy or ["bounded"]]
+    policies = cast("list[Policy]", policy or ["bounded"])
+    series = list(dict.fromkeys(calibration.Series(model, name) for model in judge for name in policies))
     budget = goals.budget_of(tokens, cost, allow_unenforced)
     samples = calibration.read_dataset(dataset)
     require_libraries()
@@ -120,7 +120,6 @@ def calibrate(
         if done * _REPORTS // of > (done - 1) * _REPORTS // of:
             output.complain(f"{done:,} of {of:,} verdicts")
 
-    series = list(dict.fromkeys(pairs))
     found = main.wait_for(calibration.calibrate(samples, series, kept, jobs=jobs, budget=budget, on_audit=on_audit))
     report = CalibrationReport(found, statistics_of(found, target_false_accept), dataset, kept.path)
     if page is not None:

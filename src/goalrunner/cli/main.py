@@ -14,7 +14,6 @@ from goalrunner.cli import output
 from goalrunner.core.errors import ExitCode, GoalError, GoalFileError
 
 READER_GONE = 141  # exit code if the reader of stdout has closed it: 128 + SIGPIPE
-_LONGEST = 300  # characters of an unexpected exception that are printed
 
 T = TypeVar("T")
 
@@ -99,20 +98,9 @@ def error_text(error: GoalError) -> str:
 
 
 def _crash_text(error: Exception) -> str:
-    """Write the traceback without secrets, readable only by the user, and return a message with its path."""
-    import tempfile
-
+    """Return the traceback without secrets, and a last line that names the error."""
     from goalrunner.records.redaction import Redactor
-    from goalrunner.reports.layout import cut, one_line
+    from goalrunner.reports.layout import clean
 
-    redactor = Redactor(os.environ)
-    text = redactor.text(f"goal {__version__}\n\n" + "".join(traceback.format_exception(error)))
-    name = one_line(redactor.text("".join(traceback.format_exception_only(error))))
-    try:
-        handle, path = tempfile.mkstemp(".txt", "goal-crash-")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        where = f"The traceback is in {path}"
-    except OSError as failure:
-        where = f"The traceback could not be written: {failure}"
-    return f"Error: internal error, a defect of goal: {cut(name, _LONGEST)}\n{where}"
+    text = clean(Redactor(os.environ).text("".join(traceback.format_exception(error))))
+    return f"{text}Error: internal error, a defect of goal {__version__}; please report it with the lines above"

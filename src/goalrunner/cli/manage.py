@@ -118,7 +118,9 @@ def promote(
     item: Annotated[str, argument("ITEM", "The source: an observation (o7) or an event (e12).")],
     kind: Annotated[Literal["event", "fact", "preference", "policy_reference"], option(None, "Kind of the item.")],
     text: Annotated[str, option("TEXT", "The text; default: the output of the observation.")] = "",
-    expires: Annotated[Text, option("TIME", 'When it expires: "90d", "12h"; default: never.')] = None,
+    expires: Annotated[
+        float | None, option("TIME", 'When it expires: "90d", "12h"; default: never.', parser=options.duration)
+    ] = None,
     sensitivity: Annotated[
         Literal["low", "medium", "high"], option(None, "medium: with --permission; high: also --expires.")
     ] = "low",
@@ -133,16 +135,12 @@ def promote(
     from goalrunner.app import memory as promotion
     from goalrunner.app.decisions import run_redactor
     from goalrunner.app.sandbox import person
-    from goalrunner.core.field_types import parse_duration
     from goalrunner.records.files import SystemClock
     from goalrunner.reports.tables import promoted_text
 
-    seconds = parse_duration(expires) if expires is not None else None
-    if expires is not None and (not seconds or seconds > 1e9):
-        raise UsageError(f'--expires: "{expires}" is not a valid duration', 'use "90d", "12h" or "30m"')
     folder = runs.find(run)
     request = promotion.PromotionRequest(
-        item, kind, person(), text, seconds, sensitivity, permission=permission, replaces=replaces
+        item, kind, person(), text, expires, sensitivity, permission=permission, replaces=replaces
     )
     redactor = run_redactor(folder, os.environ)
     output.say(promoted_text(promotion.promote(folder, runs.home(), request, SystemClock(), redactor)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from goalrunner.core.errors import GoalError
+
+_LONGEST = 1e9  # seconds
 
 Text = str | None
 Texts = list[str] | None
@@ -56,12 +58,31 @@ def goal_files(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def option(
-    metavar: str | None, text: str, *names: str, values: Callable[[str], Any] | None = None, least: int | None = None
-) -> Any:
-    """Return an option with a value; a number may have a `least` one."""
+def option(metavar: str | None, text: str, *names: str, values: Callable[[str], Any] | None = None, **more: Any) -> Any:
+    """Return an option with a value."""
     # readable=False: the commands report unreadable files themselves.
-    return Option(*names, metavar=metavar, help=text, autocompletion=values, min=least, readable=False)
+    return Option(*names, metavar=metavar, help=text, autocompletion=values, readable=False, **more)
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration that is given as an option."""
+    from goalrunner.core.field_types import parse_duration
+
+    seconds = parse_duration(text)
+    if seconds is None or seconds > _LONGEST:
+        raise BadParameter(f'"{text}" is not a valid duration; use "90d", "12h" or "30m"')
+    return seconds
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """Return a parser for an option that has one of these values."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise BadParameter(f'"{text}" is not valid; use {", ".join(choices)}')
+        return text
+
+    return parse
 
 
 def argument(metavar: str, text: str, values: Callable[[str], Any] | None = None) -> Any:

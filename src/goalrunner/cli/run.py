@@ -7,17 +7,13 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
-from goalrunner.cli.ci import open_files
-from goalrunner.cli.drive import drive, workspace_state
+from goalrunner.cli.drive import drive, open_files, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
-from goalrunner.core.errors import ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from goalrunner.core.goal import Goal
+from goalrunner.core.errors import ExitCode
 
 GoalArgument = Annotated[
     Text, argument("GOAL_FILE | TEXT", "A goal file or an objective; default: goal.toml.", goal_files)
@@ -75,10 +71,12 @@ def run(
     goal, goal_file = goals.load(
         goal_file_or_text, {key: value for key, value in given.items() if value not in (None, [])}
     )
-    copy = _checked_copy(goal_file, goal, output_file, record)
-    files = open_files(junit, summary, gitlab)
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
+
+    taken = {"the goal file": goal_file} if goal_file is not None else {}
+    copy = output.ResultFile(output_file, taken) if output_file is not None else None
+    files = open_files(junit, summary, gitlab)
 
     earlier = runs.find(continue_from) if continue_from is not None else None
     run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
@@ -96,23 +94,6 @@ def run(
 
         refuse_credulous_judge(goal)
     return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
-
-
-def _checked_copy(
-    goal_file: Path | None, goal: Goal, path: Path | None, record: Path | None
-) -> output.ResultFile | None:
-    """Return the copy of the outcome. Raise UsageError if a file cannot be written, or the run needs the one there."""
-    if record is not None and os.path.isdir(record):  # noqa: PTH112 - never raises
-        raise UsageError(f"--record {record} is a folder", "give the path of a file")
-    if path is None:
-        return None
-    from goalrunner.core.field_types import SCRIPTED
-
-    taken = {"the goal file": goal_file, "the file of --record": record}
-    for who, model in (("agent", goal.agent.model), ("judge", goal.judge.model)):
-        if model.startswith(SCRIPTED):
-            taken[f"the recording of the {who}"] = Path(model.removeprefix(SCRIPTED))
-    return output.ResultFile(path, {what: other for what, other in taken.items() if other is not None})
 
 
 def resume(

@@ -85,8 +85,6 @@ def print_status(reference: str | None, *, json: bool = False) -> int:
             check_format(Path(reference))
             hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
             raise UsageError(f"{reference} is a file: give the objective to judge it by", hint) from None
-        if reference is not None and ("/" in reference or "." in reference):  # no id has these
-            raise UsageError(f"{reference}: no such run or file", "goal list shows the runs") from None
         raise
     summary = Summary(run_folder.read_summary(folder))
     if json:

@@ -30,7 +30,7 @@ def show(
     json: Annotated[bool, flag("--json", "Print path, summary and outcome as JSON.")] = False,
     evidence: Annotated[bool, flag("--evidence", "Print what the last verdict rests on.")] = False,
     state: Annotated[bool, flag("--state", "Print the state, and why the run continues or stopped.")] = False,
-    at: Annotated[int | None, option("N", "Print the state after event N.", "--at")] = None,
+    at: Annotated[int | None, option("N", "Print the state after event N.", "--at", min=1)] = None,
     events: Annotated[bool, flag("--events", "Print every event, one per line.")] = False,
     no_pager: options.NoPager = False,
 ) -> int:
@@ -41,13 +41,9 @@ def show(
     """
     if observation is None and run is not None and _OBSERVATION.fullmatch(run):
         run, observation = None, run
-    views = evidence + (state or at is not None) + events + path
-    if views > 1:
-        raise UsageError("--path, --evidence, --state (--at) and --events cannot be combined", "use one of them")
-    if observation is not None and views:
-        raise UsageError(f"{observation} cannot be combined with --path, --evidence, --state or --events", "remove one")
-    if path and json:
-        raise UsageError("--path and --json cannot be combined", "--json contains the path")
+    if evidence + (state or at is not None) + events + path + (observation is not None) > 1:
+        what = "an observation, --path, --evidence, --state (--at) and --events cannot be combined"
+        raise UsageError(what, "use one of them")
     folder = runs.find(run)
     if observation is not None:
         _show_observation(folder, observation, json=json, pager=not no_pager)
@@ -145,8 +141,6 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     from goalrunner.core.run_state import RunState
     from goalrunner.reports.show import state_lines
 
-    if at is not None and at < 1:
-        raise UsageError(f"--at {at}: events are numbered from 1", "goal show RUN --events lists them")
     state: RunState | None = None
     for record in runs.records(folder):
         state = apply(state, record)

@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from typer import BadParameter
+
 from goalrunner.cli import goals, main, options, output, runs
-from goalrunner.cli.ci import open_files
+from goalrunner.cli.drive import open_files
 from goalrunner.cli.options import File, Text, Texts, argument, flag, option
-from goalrunner.core.errors import ExitCode, RunNotFound, UsageError, nearest
+from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
@@ -123,36 +125,8 @@ def audit_goal(
     return judged_by(goals.resolved(goal_file, given))
 
 
-def list_(
-    status: Annotated[Texts, option("STATUS", f"Only these: {', '.join(STATUSES)}; may be repeated.")] = None,
-    since: Annotated[Text, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.')] = None,
-    workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
-    limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", least=1)] = None,
-    json: options.Json = False,
-) -> int:
-    """List the runs, newest first."""
-    wanted = frozenset(name.strip() for item in status or () for name in item.split(","))
-    for name in sorted(wanted - set(STATUSES)):
-        near = nearest(name, STATUSES)
-        hint = f"did you mean {near}?" if near else f"valid: {', '.join(STATUSES)}"
-        raise UsageError(f'--status: "{name}" is not a status', hint)
-    place = os.path.realpath(os.path.expanduser(workspace)) if workspace else ""  # noqa: PTH111
-    moment = _since(since) if since is not None else None
-
-    def chosen(summary: Summary) -> bool:
-        try:
-            began = datetime.fromisoformat(summary.text("started_at"))
-        except ValueError:
-            began = datetime.min.replace(tzinfo=UTC)
-        began = began if began.tzinfo else began.replace(tzinfo=UTC)
-        is_there = not place or os.path.realpath(summary.text("workspace") or "/") == place
-        return is_there and (not wanted or summary.status in wanted) and (moment is None or began >= moment)
-
-    return runs.list_runs(json=json, chosen=chosen, limit=limit)
-
-
-def _since(text: str) -> datetime:
-    """Return the moment that a duration or a date names. Raise UsageError."""
+def _moment(text: str) -> datetime:
+    """Return the moment that a duration or a date names."""
     from goalrunner.core.field_types import parse_duration
 
     try:
@@ -161,4 +135,29 @@ def _since(text: str) -> datetime:
             return datetime.now(UTC) - timedelta(seconds=seconds)
         return datetime.fromisoformat(text).astimezone()
     except (OverflowError, ValueError):
-        raise UsageError(f'--since: "{text}" is not a duration or a date', 'use "7d", "12h" or 2026-11-30') from None
+        raise BadParameter(f'"{text}" is not a duration or a date; use "7d", "12h" or 2026-11-30') from None
+
+
+def list_(
+    status: Annotated[
+        Texts, option("STATUS", f"Only these: {', '.join(STATUSES)}; may be repeated.", parser=options.one_of(STATUSES))
+    ] = None,
+    since: Annotated[
+        datetime | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.', parser=_moment)
+    ] = None,
+    workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
+    limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", min=1)] = None,
+    json: options.Json = False,
+) -> int:
+    """List the runs, newest first."""
+    place = os.path.realpath(os.path.expanduser(workspace)) if workspace else ""  # noqa: PTH111
+
+    def chosen(summary: Summary) -> bool:
+        try:
+            began = datetime.fromisoformat(summary.text("started_at"))
+        except ValueError:
+            began = datetime.min.replace(tzinfo=UTC)
+        is_there = not place or os.path.realpath(summary.text("workspace") or "/") == place
+        return is_there and (not status or summary.status in status) and (since is None or began >= since)
+
+    return runs.list_runs(json=json, chosen=chosen, limit=limit)
