@@ -27,7 +27,7 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
     [tool.goal] of pyproject.toml in the current folder. For an objective without a validator and a judge, the project's
     test command becomes the validator. With `runnable=False` a goal without a model passes.
     """
-    given = dict(overrides)
+    given = {key: value for key, value in overrides.items() if value not in (None, [])}
     path = Path(named) if named is not None else None
     if named is not None and len(named.split()) > 1 and not named.endswith(".toml") and not os.path.exists(named):  # noqa: PTH110
         path = None

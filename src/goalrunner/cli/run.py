@@ -7,13 +7,17 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import drive, open_files, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
 from goalrunner.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from goalrunner.app.run_options import RunOptions
+    from goalrunner.core.goal import Goal
 
 GoalArgument = Annotated[
     Text, argument("GOAL_FILE | TEXT", "A goal file or an objective; default: goal.toml.", goal_files)
@@ -68,32 +72,32 @@ def run(
         "workspace.path": workspace,
         "parent": parent,
     }
-    goal, goal_file = goals.load(
-        goal_file_or_text, {key: value for key, value in given.items() if value not in (None, [])}
-    )
+    goal, goal_file = goals.load(goal_file_or_text, given)
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
     taken = {"the goal file": goal_file} if goal_file is not None else {}
     copy = output.ResultFile(output_file, taken) if output_file is not None else None
     files = open_files(junit, summary, gitlab)
-
     earlier = runs.find(continue_from) if continue_from is not None else None
     run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
     if dry_run:
-        from goalrunner.app.build import check
-        from goalrunner.reports.narrative import resolved_lines
-
-        named, checked = check(goal, run_options)
-        place = workspace_state(goal.workspace.path)
-        lines = resolved_lines(goal, named, place, checked)
-        output.say(goal.model_dump(mode="json") if json else output.laid_out(lines))
-        return int(ExitCode.COMPLETE)
+        return _print_resolved(goal, run_options, json=json)
     if canary:
         from goalrunner.cli.judges import refuse_credulous_judge
 
         refuse_credulous_judge(goal)
     return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
+
+
+def _print_resolved(goal: Goal, run_options: RunOptions, *, json: bool) -> int:
+    from goalrunner.app.build import check
+    from goalrunner.reports.narrative import resolved_lines
+
+    named, checked = check(goal, run_options)
+    lines = resolved_lines(goal, named, workspace_state(goal.workspace.path), checked)
+    output.say(goal.model_dump(mode="json") if json else output.laid_out(lines))
+    return int(ExitCode.COMPLETE)
 
 
 def resume(
