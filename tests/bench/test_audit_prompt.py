@@ -9,7 +9,7 @@ import pytest
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge.evidence_budget import render_trail
+from goalrunner.judge.evidence import render_trail
 from goalrunner.judge.excerpt import TOKEN, tokens
 from goalrunner.judge.prompt_builder import audit_prompt
 from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT

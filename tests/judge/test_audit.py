@@ -89,7 +89,10 @@ async def test_an_answer_that_cannot_be_read_is_repaired() -> None:
     audit = await LLMJudge(model).audit(REQUEST, notes)
     assert audit.verdict.complete
     absent = "The verdict has no entry for k1: keep the tests as they are."
-    assert notes.failures == [("parse", "The answer is empty."), ("parse", absent)]
+    assert notes.failures == [
+        ("parse", "The answer holds no whole and valid JSON object with a verdict."),
+        ("parse", absent),
+    ]
     assert [message["role"] for message in model.asked[2].messages] == [
         "system",
         "user",
@@ -109,11 +112,11 @@ async def test_after_two_repairs_the_verdict_falls_back() -> None:
     audit = await LLMJudge(ScriptedJudgeModel(["All done!", '{"complete": "true"}', cut])).audit(REQUEST, notes)
     assert audit.verdict == FALLBACK
     assert notes.failures == [
-        ("parse", "The answer holds no JSON object with a verdict."),
+        ("parse", "The answer holds no whole and valid JSON object with a verdict."),
         ("parse", "criteria: field required."),
         (
             "parse",
-            "The answer was cut at the token limit. The answer's JSON object is not whole or not valid JSON.",
+            "The answer was cut at the token limit. The answer holds no whole and valid JSON object with a verdict.",
         ),
     ]
 

@@ -109,11 +109,13 @@ async def test_what_cannot_be_read_confirms_nothing() -> None:
     notes = AuditNotes()
     model = ScriptedJudgeModel(["Yes, it is blocked.", opinion(confirmed="true"), opinion(confirmed=True, reason="")])
     confirmation = await LLMJudge(model).confirm(REQUEST, "No key.", notes)
-    assert confirmation == Confirmation(False, 'The second opinion could not be read. "reason" must say why.')
+    assert confirmation == Confirmation(
+        False, "The second opinion could not be read. reason: string should have at least 1 character."
+    )
     assert notes.failures == [
-        ("parse", "The answer holds no JSON object with an opinion."),
-        ("parse", '"confirmed" must be true or false.'),
-        ("parse", '"reason" must say why.'),
+        ("parse", "The answer holds no whole and valid JSON object with an opinion."),
+        ("parse", "confirmed: input should be a valid boolean."),
+        ("parse", "reason: string should have at least 1 character."),
     ]
     assert CONFIRM_FORMAT in model.asked[1].messages[3]["content"]
 
@@ -142,17 +144,20 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (opinion(1), '"confirmed" must be true or false.'),
-        (opinion(None), '"confirmed" must be true or false.'),
-        (json.dumps({"confirmed": True}), '"reason" must say why.'),
-        (opinion(True, 3), '"reason" must say why.'),
+        (opinion(1), "confirmed: input should be a valid boolean."),
+        (opinion(None), "confirmed: input should be a valid boolean."),
+        (json.dumps({"confirmed": True}), "reason: field required."),
+        (opinion(True, 3), "reason: input should be a valid string."),
         (opinion(True) + opinion(False), "Beside an opinion the answer holds another one, or pieces of it."),
         (opinion(False) + opinion(True)[:-1], "Beside an opinion the answer holds another one, or pieces of it."),
-        (opinion(True)[:-1], "The answer's JSON object is not whole or not valid JSON."),
+        (opinion(True)[:-1], "The answer holds no whole and valid JSON object with an opinion."),
         (opinion(True)[:-1] + ', "confirmed": false}', "The answer's JSON has a key twice in one object."),
-        (json.dumps({"Confirmed": True, "reason": "x"}), "The answer holds no JSON object with an opinion."),
-        (json.dumps(strict_schema(Opinion)), "The answer repeats the schema instead of filling it in."),
-        (CONFIRM_FORMAT, "The answer's JSON object is not whole or not valid JSON."),
+        (
+            json.dumps({"Confirmed": True, "reason": "x"}),
+            "The answer holds no whole and valid JSON object with an opinion.",
+        ),
+        (json.dumps(strict_schema(Opinion)), "The answer holds no whole and valid JSON object with an opinion."),
+        (CONFIRM_FORMAT, "The answer holds no whole and valid JSON object with an opinion."),
     ],
 )
 def test_opinions_are_read_strictly(text: str, reason: str) -> None:

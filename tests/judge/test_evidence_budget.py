@@ -8,7 +8,7 @@ from textwrap import dedent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.evidence_budget import render_trail
+from goalrunner.judge.evidence import render_trail
 from goalrunner.judge.excerpt import TOKEN, price, tokens
 from tests.support.trails import said, seen, trail
 
@@ -134,25 +134,6 @@ def test_what_an_audit_rests_on_is_shown_however_much_came_after() -> None:
     assert tokens(shown) <= 2_000
     for kept in ("-old\n+new", "43 passed in 1.1s", "All done, I promise."):
         assert kept in shown
-
-
-def test_stale_observations_take_little_of_the_room() -> None:
-    long = "".join(f"line {number} of a listing\n" for number in range(2_000))
-    events = trail(*(seen(number, long, command="cat") for number in range(1, 5)))
-    stale = dict.fromkeys(("o2", "o3", "o4"), "a.py changed")
-    shown = render_trail(events, nonce=NONCE, room=4_000 * TOKEN, stale=stale)
-    blocks = dict(zip(("o1", "o2", "o3", "o4"), shown.split("\n\n"), strict=True))
-    assert tokens(blocks["o1"]) > 3_000
-    assert all(tokens(blocks[identifier]) <= 250 for identifier in stale)
-
-
-def test_fresh_observations_are_listed_before_stale_ones() -> None:
-    events = trail(*(seen(number, "x" * 4_000, command=f"echo {number}") for number in range(1, 200)))
-    stale = {f"o{number}": "a.py changed" for number in range(50, 200)}
-    shown = render_trail(events, nonce=NONCE, room=1_500 * TOKEN, stale=stale)
-    listed = shown.split(f"<index {NONCE}>\n")[1].split(f"</index {NONCE}>")[0]
-    assert "o49 shell: echo 49\n" in listed
-    assert "stale" not in listed
 
 
 hostile = st.lists(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from goalrunner.core.observation import Observation
-from goalrunner.judge.rendering import is_fact, plain_fact
+from goalrunner.judge.citations import is_fact
+from goalrunner.judge.evidence import plain_fact
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalrunner.core.ports import Audit, AuditRequest
-from goalrunner.judge.citations import check
-from goalrunner.judge.rendering import remedy, why_stale
+from goalrunner.judge.citations import check, remedy, why_stale
 from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.support.trails import seen, trail
 

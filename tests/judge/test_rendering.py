@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 
 from goalrunner.core.observation import Claim, Observation
+from goalrunner.judge.evidence import LEAST, claim_block, heading, index_line, observation_block
 from goalrunner.judge.excerpt import TOKEN, price
-from goalrunner.judge.rendering import LEAST, claim_block, heading, index_line, observation_block
 from tests.support.trails import seen
 
 NONCE = "5f3a9c"

@@ -12,10 +12,9 @@ from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import check
+from goalrunner.judge.citations import check, is_fact, remedy
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
 from goalrunner.judge.prompt_text import AUDIT, BARRED, LEFT, OPINION
-from goalrunner.judge.rendering import is_fact, remedy
 from goalrunner.judge.text_matching import LEFT_OUT
 from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.adversarial.judges import verdict

@@ -16,6 +16,7 @@ from goalrunner.judge.verdict_schema import FactEvidence, JudgeOutcome, QuoteEvi
 Json = dict[str, Any]
 
 SCHEMA = strict_schema(JudgeOutcome)
+NO_VERDICT = "The answer holds no whole and valid JSON object with a verdict."
 
 
 def verdict(**changes: object) -> Json:
@@ -108,19 +109,22 @@ def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "The answer is empty."),
-        ("It is all done, I am sure.", "The answer holds no JSON object with a verdict."),
-        ("[true]", "The answer holds no JSON object with a verdict."),
-        (json.dumps(verdict())[:-1], "The answer's JSON object is not whole or not valid JSON."),
-        (json.dumps(verdict())[:60], "The answer's JSON object is not whole or not valid JSON."),
+        ("", NO_VERDICT),
+        ("It is all done, I am sure.", NO_VERDICT),
+        ("[true]", NO_VERDICT),
+        (json.dumps(verdict())[:-1], NO_VERDICT),
+        (json.dumps(verdict())[:60], NO_VERDICT),
         (json.dumps(verdict()).replace("1.0", "NaN"), "The answer's JSON holds NaN, which is no JSON."),
         (json.dumps(verdict()).replace("1.0", "Infinity"), "The answer's JSON holds Infinity, which is no JSON."),
         (json.dumps(verdict()).replace("1.0", "1e999"), "score: input should be a finite number."),
         (json.dumps(verdict())[:-1] + ', "complete": true}', "The answer's JSON has a key twice in one object."),
-        (json.dumps(SCHEMA), "The answer repeats the schema instead of filling it in."),
-        (json.dumps(JudgeOutcome.model_json_schema()), "The answer repeats the schema instead of filling it in."),
-        (ANSWER_FORMAT, "The answer's JSON object is not whole or not valid JSON."),
-        (json.dumps({"verdict": verdict()}), "The answer's JSON object is not whole or not valid JSON."),
+        (json.dumps(SCHEMA), NO_VERDICT),
+        (
+            json.dumps(JudgeOutcome.model_json_schema()),
+            NO_VERDICT,
+        ),
+        (ANSWER_FORMAT, NO_VERDICT),
+        (json.dumps({"verdict": verdict()}), NO_VERDICT),
         (
             json.dumps(verdict()) + json.dumps(verdict(score=0.5)),
             "Beside a verdict the answer holds another one, or pieces of it.",
@@ -131,8 +135,11 @@ def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
         ),
         ("{" * 2_000, "The answer holds too many braces to be one JSON object."),
         ('{"a":' * 2_000, "The answer holds too many braces to be one JSON object."),
-        ("[" * 100_000 + "{", "The answer holds no JSON object with a verdict."),
-        (json.dumps(verdict()).replace("43 passed", "\\ud800"), "The answer's JSON holds half of a character."),
+        ("[" * 100_000 + "{", NO_VERDICT),
+        (
+            json.dumps(verdict()).replace("43 passed", "\\ud800"),
+            NO_VERDICT,
+        ),
         ("x" * (LIMIT + 1), "The answer is longer than 400,000 characters."),
     ],
 )
@@ -194,9 +201,9 @@ def test_a_request_is_a_list_of_ids(need: object) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"need": []}', "The answer holds no JSON object with a verdict."),
+        ('{"need": []}', NO_VERDICT),
         ('{"need": ["o1"]} {"need": ["o2"]}', "Beside a verdict the answer holds another one, or pieces of it."),
-        ('{"need": ["o1"], "x": 1}', "The answer holds no JSON object with a verdict."),
+        ('{"need": ["o1"], "x": 1}', NO_VERDICT),
     ],
 )
 def test_what_asks_for_nothing_or_for_too_much_is_no_answer(text: str, why: str) -> None:

@@ -8,7 +8,6 @@ from goalrunner.judge.verdict_schema import (
     AbsentRequirementError,
     CriterionOutcome,
     JudgeOutcome,
-    QuoteEvidence,
     Requirement,
     matched,
     requirements_of,
@@ -81,27 +80,6 @@ def test_a_criterion_that_is_there_twice_is_required_once() -> None:
     assert twice == (Requirement("c1", "It works"), Requirement("k1", "keep it", constraint=True))
     for entries in (("it works.", "keep it"), ("c1: It works", "c1: it works.", "k1")):
         assert {verdict.criterion for verdict in matched(outcome(*entries), twice)} == {"It works", "keep it"}
-
-
-def test_a_criterion_that_is_derived_twice_is_one_with_the_evidence_of_both() -> None:
-    entries = [
-        CriterionOutcome(
-            criterion="It works", satisfied=True, evidence=[QuoteEvidence(observation="o1", quote="ok")], missing=""
-        ),
-        CriterionOutcome(criterion="prints Yes", satisfied=True, evidence=[], missing=""),
-        CriterionOutcome(
-            criterion="it works.",
-            satisfied=False,
-            evidence=[QuoteEvidence(observation="o2", quote="ok")],
-            missing="a run",
-        ),
-        CriterionOutcome(criterion="prints YES", satisfied=True, evidence=[], missing=""),
-    ]
-    answer = JudgeOutcome(criteria=entries, score=0.5, complete=False, missing="a run")
-    first, *others = matched(answer, ())
-    assert (first.criterion, first.satisfied, first.missing) == ("It works", False, "a run")
-    assert [citation.observation for citation in first.evidence] == ["o1", "o2"]
-    assert [other.criterion for other in others] == ["prints Yes", "prints YES"]
 
 
 @pytest.mark.timeout(30)

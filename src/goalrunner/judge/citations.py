@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from goalrunner.core.observation import RESPONSE, Observation, Trail
+from goalrunner.core.observation import FORGEABLE, RESPONSE, Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.judge.rendering import deliverable_response, is_fact, is_failure, plain_fact, remedy, why_stale
+from goalrunner.judge.evidence import Stale, deliverable_response, plain_fact, shortened, without_brackets
+from goalrunner.judge.excerpt import TOKEN
 from goalrunner.judge.text_matching import LONGEST, SEARCHED, SHORT, Command, Output, folded, forms_of, says_something
 from goalrunner.judge.verdict_schema import JudgeOutcome, missing_of, requirements_of
 
 _SHOWN = 120
+_LONGEST_COMMAND = 40 * TOKEN
+_MOST_REMEDIES = 3
+_EXIT = re.compile(r"exit(?:ed)?(?:[ _-](?:with|code|status))*[ :=]*(-?\d+)")
+_COMMA = re.compile(r",(?!\d)")
+_FAILING = re.compile(r"exit [1-9]|red$|timed out|ended by|crashed|not found|invalid result", re.IGNORECASE)
 _REMEDIES = {"workspace": "Run something whose output shows it.", "response": "Let the response itself show it."}
 _RUNNER = "The agent cannot show it: a validator of the goal can ([[validators]]), whose output the runner itself sees."
 
@@ -112,6 +119,48 @@ def _fact(observation: Observation, fact: str) -> Checked:
     return Checked(objection, unfounded=says_something(fact))
 
 
+def is_fact(observation: Observation, cited: str) -> bool:
+    """Return whether the words are a fact of the observation, or several: alone, or as they stand in its heading.
+
+    The fact that an output may be forged is a warning, not evidence.
+    """
+    facts = [fact for fact in observation.facts if not fact.startswith(FORGEABLE)]
+    known = {_comparable(form) for fact in facts for form in (fact, plain_fact(fact))}
+    text = folded(cited).casefold().removeprefix(f"[{observation.id}]").strip()
+    # `[o1] shell (exit 0)` is "exit 0".
+    source, reporter = (without_brackets(name).casefold() for name in (observation.source, observation.reported_by))
+    for head in (f"{source}, reported by {reporter} (", f"{source} ("):
+        if text.startswith(head) and text.endswith(")"):
+            text = text[len(head) :]
+    parts = _COMMA.split(text.strip(" ()"))
+    return _comparable(text) in known or all(_comparable(part) in known for part in parts)
+
+
+def _comparable(fact: str) -> str:
+    text = folded(fact).strip("()").strip().casefold()
+    code = _EXIT.fullmatch(text)
+    return f"exit {code[1]}" if code else text
+
+
+def why_stale(observation: Observation, stale: Stale) -> str:
+    """Return why an observation no longer counts, without a full stop; empty if it is fresh."""
+    if observation.id not in stale:
+        return ""
+    return " ".join(stale[observation.id].split()).rstrip(". ") or f"something changed after {observation.id}"
+
+
+def remedy(observations: Sequence[Observation], stale: Stale) -> str:
+    """Return what to run again, and why: `Run pytest -q again: src/a.py changed after o12.`"""
+    sentences = []
+    for item in observations:
+        what = shortened(item.command, _LONGEST_COMMAND) or item.source
+        verb = "Run" if item.path is None or item.reported_by else "Look at"
+        # A reported observation counts only if its whole round left the files as they were.
+        alone = ", in a round that changes no file" if item.reported_by else ""
+        sentences.append(f"{verb} {what} again{alone}: {why_stale(item, stale)}.")
+    return " ".join(list(dict.fromkeys(sentences))[:_MOST_REMEDIES])
+
+
 Standing = Literal["proven", "unfounded", "stale", "waiting", "open"]
 """Of a satisfied criterion: proven; its citations fail, or would hold if they were fresh. Of an open one: whether the judge
 leaves it open only because everything that would prove it is stale."""
@@ -179,14 +228,13 @@ def examine(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request
         stale_only = stale_only and {one.text for one in required} <= {one.criterion.criterion for one in findings}
     else:
         stale_only = stale_only and outcome.complete and not too_low
-    checked = [(finding, result) for finding in findings for result in finding.results]
-    refused = [(finding.criterion.criterion, result) for finding, result in checked if not result.counts]
-    audit = Audit(
-        verdict=verdict,
-        citations_checked=len(checked),
-        refusals=tuple(f"{_short(criterion)}: {evidence.reason(result)}." for criterion, result in refused),
-        stale_only=stale_only,
-    )
+    results = [(finding, result) for finding in findings for result in finding.results]
+    refusals = [
+        f"{_short(finding.criterion.criterion)}: {evidence.reason(result)}."
+        for finding, result in results
+        if not result.counts
+    ]
+    audit = Audit(verdict, len(results), tuple(refusals), stale_only)
     return Examination(audit, tuple(sentence for finding in findings for sentence in finding.mendable))
 
 
@@ -213,7 +261,7 @@ def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Findin
     if counts and not unfounded:
         return _Finding(criterion, "proven", results)
     stale = [result.stale for result in results if result.stale is not None]
-    reasons = (f"{result.stale.id} is stale" if result.stale else result.objection for result in results)
+    reasons = [f"{result.stale.id} is stale" if result.stale else result.objection for result in results]
     reason = "; ".join(filter(None, reasons))
     finding = "Some citations are invalid" if counts else "Citation invalid" if reason else "No evidence is cited"
     again = remedy(stale, evidence.request.stale) if stale and not counts else evidence.remedy
@@ -222,17 +270,17 @@ def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Findin
     failed = criterion.model_copy(update={"satisfied": False, "missing": missing})
     if stale and not counts and not unfounded:
         return _Finding(failed, "stale", results, unproven)
-    name = _short(criterion.criterion)
-    faults = [f"{name}: {result.objection}." for result in results if result.objection]
-    return _Finding(
-        failed, "unfounded", results, unproven, tuple(faults if results else [f"{name}: nothing is cited for it."])
+    faults = (
+        [f"{result.objection}." for result in results if result.objection] if results else ["nothing is cited for it."]
     )
+    name = _short(criterion.criterion)
+    return _Finding(failed, "unfounded", results, unproven, tuple(f"{name}: {fault}" for fault in faults))
 
 
 def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
-    """Return what to run again if a criterion is open only because its evidence is stale."""
+    """Return what to run again if a criterion is open only because its evidence, which shows no failure, is stale."""
     stale = [evidence.check(citation).stale for citation in criterion.evidence]
-    proof = [observation for observation in stale if observation is not None and not is_failure(observation)]
+    proof = [item for item in stale if item is not None and not any(map(_FAILING.match, item.facts))]
     if not stale or len(proof) < len(stale):
         return _Finding(criterion, "open")
     return _Finding(criterion, "waiting", unproven=f"{criterion.criterion}: {remedy(proof, evidence.request.stale)}")

@@ -14,10 +14,9 @@ from goalrunner.core.messages import refuse_no_chat, trail_of
 from goalrunner.core.observation import RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.citations import identifier_of
-from goalrunner.judge.evidence_budget import render_trail
+from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail
 from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, excerpt, fence, price, tokens
 from goalrunner.judge.prompt_text import AUDIT, BARRED, CHANGED, HAPPENED, LEFT, OPINION, Form, second_look_prompt
-from goalrunner.judge.rendering import LEAST, deliverable_response, observation_block
 from goalrunner.judge.verdict_schema import requirements_of
 
 _BETWEEN = price("\n\n")

@@ -6,12 +6,12 @@ import json
 import re
 import string
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from goalrunner.core.ports import Confirmation
-from goalrunner.judge.verdict_schema import JudgeOutcome
+from goalrunner.judge.verdict_schema import JudgeOutcome, Opinion
 
 LIMIT = 400_000
 """Characters of an answer that are read; a longer one is unreadable."""
@@ -20,32 +20,27 @@ _TRIES = 1_000
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _DECORATION = string.punctuation + string.whitespace
 _NOTHING = re.compile(
-    r"(?:none|nothing|n/?a|null|empty|nothing (?:is |remains )?missing|nothing remains)?", re.IGNORECASE
+    r"(?:no|none|nothing|n/?a|null|false|empty|not blocked|nothing (?:is |remains )?missing|nothing remains)?",
+    re.IGNORECASE,
 )
-_NOT_BLOCKED = re.compile(r"(?:no|not blocked|false|none|nothing|n/?a|null|empty)?", re.IGNORECASE)
 _OF_VERDICT = re.compile(r'"(?:criteria|complete|score)"\s*:')
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
-class UnreadableReplyError(ValueError):
+class UnreadableReplyError(Exception):
     """A judge's answer that cannot be read; its message is one sentence with the reason."""
 
 
 def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[[dict[str, Any]], bool]) -> Any:
     """Return the only outermost JSON object that `is_meant` accepts; repetitions and a leading `<think>` block are ignored.
 
-    Raise UnreadableReplyError if there is none or a different second one, even in pieces that `keys` finds, and for invalid
-    JSON that Python accepts: a repeated key, NaN, half of a surrogate pair.
+    Raise UnreadableReplyError if there is none or a different second one, even in pieces that `keys` finds, and for a
+    repeated key or NaN, which Python accepts.
     """
     found, rest = _objects(text)
     meant = [value for value in found if is_meant(value)]
-    if not text.strip():
-        raise UnreadableReplyError("The answer is empty.")
-    if any("properties" in value for value in found) and not meant:
-        raise UnreadableReplyError("The answer repeats the schema instead of filling it in.")
-    if not meant and keys.search(text):
-        raise UnreadableReplyError("The answer's JSON object is not whole or not valid JSON.")
     if not meant:
-        raise UnreadableReplyError(f"The answer holds no JSON object with {noun}.")
+        raise UnreadableReplyError(f"The answer holds no whole and valid JSON object with {noun}.")
     if any(value != meant[0] for value in meant) or keys.search(rest):
         raise UnreadableReplyError(f"Beside {noun} the answer holds another one, or pieces of it.")
     return meant[0]
@@ -60,23 +55,17 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
     found, between, start = [], [], text.find("{", position)
     for _ in range(_TRIES):
         if start < 0:
-            break
+            return found, "\n".join([*between, text[position:]])
         try:
             value, end = _DECODER.raw_decode(text, start)
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise UnreadableReplyError("The answer's JSON holds half of a character.") from None
-        except UnreadableReplyError:
-            raise
+            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
             continue
         found.append(value)
         between.append(text[position:start])
         position, start = end, text.find("{", end)
-    else:
-        raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
-    return found, "\n".join([*between, text[position:]])
+    raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -107,14 +96,8 @@ def parse_reply(text: str) -> JudgeOutcome:
     answer = only_object(text, "a verdict", _OF_VERDICT, is_meant)
     if set(answer) == {"need"}:  # it can never be complete
         answer = {"criteria": [], "score": 0.0, "complete": False, "missing": "", **answer}
-    try:
-        outcome = JudgeOutcome.model_validate(answer)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"] if not str(part).endswith("Evidence"))
-        what = first["msg"]
-        raise UnreadableReplyError(f"{where or 'answer'}: {what[:1].lower()}{what[1:]}.") from None
-    if _NOT_BLOCKED.fullmatch(outcome.blocked.strip(_DECORATION)):
+    outcome = _validated(JudgeOutcome, answer)
+    if _says_nothing(outcome.blocked):
         outcome = outcome.model_copy(update={"blocked": ""})
     return outcome if outcome.need else _consistent(outcome)
 
@@ -126,8 +109,29 @@ def settled(outcome: JudgeOutcome) -> JudgeOutcome:
     return _consistent(outcome.model_copy(update={"need": []}))
 
 
+def parse_confirmation(text: str) -> Confirmation:
+    """Return the opinion in an answer. Raise UnreadableReplyError with the reason in one sentence."""
+    keys = re.compile(r'"confirmed"\s*:')
+    opinion = _validated(Opinion, only_object(text, "an opinion", keys, lambda value: "confirmed" in value))
+    return Confirmation(confirmed=opinion.confirmed, reason=opinion.reason.strip())
+
+
+def _validated(model: type[_Model], answer: object) -> _Model:
+    try:
+        return model.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"] if not str(part).endswith("Evidence"))
+        what = first["msg"]
+        raise UnreadableReplyError(f"{where or 'answer'}: {what[:1].lower()}{what[1:]}.") from None
+
+
+def _says_nothing(text: str) -> bool:
+    return _NOTHING.fullmatch(text.strip(_DECORATION)) is not None
+
+
 def _consistent(outcome: JudgeOutcome) -> JudgeOutcome:
-    has_missing = not _NOTHING.fullmatch(outcome.missing.strip(_DECORATION))
+    has_missing = not _says_nothing(outcome.missing)
     if outcome.complete and outcome.blocked:
         raise UnreadableReplyError('"complete" is true although "blocked" says that the goal cannot be reached.')
     if outcome.passed and has_missing:
@@ -137,14 +141,3 @@ def _consistent(outcome: JudgeOutcome) -> JudgeOutcome:
             '"complete" is false although every criterion is satisfied, and "missing" does not say what remains.'
         )
     return outcome if has_missing else outcome.model_copy(update={"missing": ""})
-
-
-def parse_confirmation(text: str) -> Confirmation:
-    """Return the opinion in an answer. Raise UnreadableReplyError with the reason in one sentence."""
-    opinion = only_object(text, "an opinion", re.compile(r'"confirmed"\s*:'), lambda value: "confirmed" in value)
-    confirmed, reason = opinion["confirmed"], opinion.get("reason")
-    if not isinstance(confirmed, bool):
-        raise UnreadableReplyError('"confirmed" must be true or false.')
-    if not isinstance(reason, str) or not reason.strip():
-        raise UnreadableReplyError('"reason" must say why.')
-    return Confirmation(confirmed=confirmed, reason=reason.strip())

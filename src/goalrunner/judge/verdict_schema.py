@@ -107,13 +107,11 @@ def missing_of(outcome: JudgeOutcome) -> str:
     return "\n".join(f"{one.criterion}: {one.missing.strip() or 'not shown'}" for one in unsatisfied)
 
 
-class Opinion(BaseModel):
+class Opinion(_Strict):
     """The judge's answer about a blocked goal."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
-
     confirmed: bool
-    reason: str = Field(description="why or why not, in a sentence or two")
+    reason: Annotated[str, Field(min_length=1)] = Field(description="why or why not, in a sentence or two")
 
 
 _KEPT_KEYS = ("type", "description", "items", "anyOf", "enum")
@@ -144,7 +142,7 @@ def _strict(node: Any, definitions: Mapping[str, Any]) -> Any:
 JUDGE_OUTCOME_SCHEMA = strict_schema(JudgeOutcome)
 """The JSON Schema of a JudgeOutcome, for models with structured output."""
 
-_LABEL = re.compile(r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)", re.IGNORECASE)
+_LABEL = re.compile(r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)\W*", re.IGNORECASE)
 _NUMBERING = re.compile(r"^(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|\d+[.):]|[-*•]) ", re.IGNORECASE)
 
 
@@ -185,53 +183,30 @@ def matched(outcome: JudgeOutcome, requirements: Sequence[Requirement]) -> tuple
             raise AbsentRequirementError(f"The verdict has no entry for {listed}.")
         if all(requirement and requirement.constraint for _, requirement in found):
             raise AbsentRequirementError("The verdict has no criterion of the objective.")
-    entries: dict[str, CriterionVerdict] = {}
-    for number, (entry, requirement) in enumerate(found):
-        if requirement is not None:
-            entries[str(number)] = entry.model_copy(update={"criterion": requirement.text})
-            continue
-        # A criterion that the judge derived, perhaps twice: satisfied if both are, with the evidence of both.
-        key = f"derived {_uncapitalised(entry.criterion)}"
-        other = entries.get(key, entry)
-        update = {"satisfied": other.satisfied and entry.satisfied, "missing": other.missing or entry.missing}
-        evidence = entry.evidence if other is entry else other.evidence + entry.evidence
-        entries[key] = other.model_copy(update={**update, "evidence": evidence})
-    return tuple(entries.values())
+    return tuple(
+        entry.model_copy(update={"criterion": requirement.text}) if requirement else entry
+        for entry, requirement in found
+    )
 
 
 def _requirement(entry: str, requirements: Sequence[Requirement]) -> Requirement | None:
-    """Return the requirement that an entry of the verdict is about."""
-    if exact := _with_words(entry, requirements):
-        return exact
+    """Return the requirement that an entry of the verdict is about. Its words take precedence over a label beside them."""
     label = _LABEL.match(entry)
-    if label is None:
-        return None
-    # The words take precedence over a label beside them.
-    named = (one for one in requirements if one.label == label[1].lower())
-    return _with_words(re.sub(r"\A\W+", "", entry[label.end() :]), requirements) or next(named, None)
-
-
-def _with_words(text: str, requirements: Sequence[Requirement]) -> Requirement | None:
-    """Return the only requirement with these words, compared more and more loosely."""
-    for form in (folded, _words, lambda text: _words(text).casefold()):
-        wanted = form(text)
-        found = [requirement for requirement in requirements if form(requirement.text) == wanted]
-        if found:
-            return found[0] if len(found) == 1 else None
-    return None
+    for text in [entry, entry[label.end() :]] if label else [entry]:
+        for form in (_words, lambda text: _words(text).casefold()):
+            found = [one for one in requirements if form(one.text) == form(text)]
+            if found:
+                return found[0] if len(found) == 1 else None
+    return next((one for one in requirements if label and one.label == label[1].lower()), None)
 
 
 def _distinct(texts: Sequence[str]) -> dict[str, str]:
     """Return each text once. Texts that differ only in a full stop or a first capital are the same criterion."""
     distinct: dict[str, str] = {}
     for text in texts:
-        distinct.setdefault(_uncapitalised(text), text)
+        words = _words(text)
+        distinct.setdefault(words[:1].casefold() + words[1:], text)
     return distinct
-
-
-def _uncapitalised(text: str) -> str:
-    words = _words(text)
-    return words[:1].casefold() + words[1:]
 
 
 def _words(text: str) -> str:

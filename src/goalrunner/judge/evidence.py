@@ -1,0 +1,241 @@
+"""The evidence as the judge sees it: which observations and claims are shown, how, and how much of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail
+from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, fence, price
+from goalrunner.judge.text_matching import LEFT_OUT, folded, readable
+
+Item = Observation | Claim
+Stale = Mapping[str, str]
+"""The ids of observations that no longer count, each with the reason."""
+
+NOTHING = "(nothing has been observed)"
+
+LEAST = 150 * TOKEN
+"""The most that the smallest block costs: the heading, the fences, and a few words of command and output."""
+
+_SOURCE = 20 * TOKEN
+_REPORTED_SOURCE, _REPORTER = 8 * TOKEN, 6 * TOKEN
+_NAMES = 12 * TOKEN
+_FACTS = 35 * TOKEN
+_REASON = 25 * TOKEN
+_COMMAND = 250 * TOKEN
+_LINE = 20 * TOKEN
+_CLAIM = 80 * TOKEN
+_COUNTED = 60 * TOKEN
+_WORTH_GROWING = 100 * TOKEN
+_BETWEEN = price("\n\n")
+_EDITS = frozenset({"edit_file", "write_file"})
+_DIFFS = ("git diff", "git show", "diff ")
+_NO_BRACKETS = str.maketrans("()[]<>", "      ")
+_COMMA = re.compile(r"\s*,(?!\d)")
+
+
+def plain_fact(fact: str) -> str:
+    """Return a fact as it is shown: one line that cannot pass for several facts. "1,234 bytes" keeps its comma."""
+    return _COMMA.sub(";", " ".join(without_brackets(fact).split()))
+
+
+def without_brackets(text: str) -> str:
+    """Return a text on one line that cannot look like facts or a heading."""
+    # Folding turns full-width brackets into plain ones.
+    return folded(text).translate(_NO_BRACKETS)
+
+
+def shortened(text: str, room: int) -> str:
+    """Return a text on one line at a price of at most `room`."""
+    line = folded(text).encode("utf-8", "replace").decode()
+    return line if price(line) <= room else beginning(line, room - price("…")) + "…"
+
+
+def deliverable_response(trail: Trail, deliverable: Literal["workspace", "response"]) -> Observation | None:
+    """Return the last response if the response is the deliverable, else None."""
+    responses = (item for item in reversed(trail.items) if isinstance(item, Observation) and item.source == RESPONSE)
+    return next(responses, None) if deliverable == "response" else None
+
+
+def observation_block(item: Observation, text: str, room: int, nonce: str, stale: Stale) -> str:
+    """Return an observation with its output `text`, at a price of at most `room`, or of LEAST."""
+    parts = [heading(item, stale).replace(nonce, "fence")]
+    text = text.strip("\r\n")
+    output = fence("output", "", nonce) if text else "(no output)"
+    left = room - price(f"{parts[0]}\n{output}")
+    if item.command:
+        left -= price(fence("command", "", nonce)) + 1
+        command = excerpt(item.command, min(_COMMAND, left // 3), nonce)
+        left -= price(command)
+        parts.append(fence("command", command, nonce, harmless=True))
+    shown = excerpt(text, left, nonce) if text else ""
+    parts.append(fence("output", shown, nonce, harmless=True) if shown.strip() else "(no output)")
+    return "\n".join(parts)
+
+
+def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
+    """Return a claim of the agent, at a price of at most `room`, or of LEAST."""
+    title = f"claim of the agent (round {item.round}), no evidence\n"
+    shown = excerpt(text.strip(), room - price(title + fence("claim", "", nonce)), nonce)
+    return title + fence("claim", shown, nonce, harmless=True)
+
+
+def heading(item: Observation, stale: Stale) -> str:
+    """Return the observation's heading on one line. Models name sources: without brackets they cannot look like facts."""
+    source = shortened(without_brackets(item.source), _REPORTED_SOURCE if item.reported_by else _SOURCE)
+    facts = beginning(", ".join(shortened(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)
+    # A reason may name files, and the agent chooses their names.
+    why = shortened(without_brackets(stale.get(item.id, "")), _REASON) or "something changed after it"
+    reason = f" - stale: {why}" if item.id in stale else ""
+    names = shortened("".join(f" {name}" for name in item.names), _NAMES)
+    return f"[{item.id}] {source}{_reporter(item)}{f' ({facts})' if facts else ''}{names}{reason}"
+
+
+def index_line(item: Observation, stale: Stale) -> str:
+    """Return a line for the list of observations that are not shown. Unlike a heading it begins with the bare id."""
+    facts = f" ({shortened(', '.join(map(plain_fact, item.facts)), _LINE)})" if item.facts else ""
+    command = f": {shortened(item.command, _LINE)}" if item.command else ""
+    marked = " - stale" if item.id in stale else ""
+    return f"{item.id} {shortened(item.source, _LINE)}{_reporter(item)}{facts}{marked}{command}"
+
+
+def _reporter(item: Observation) -> str:
+    return f", reported by {shortened(without_brackets(item.reported_by), _REPORTER)}" if item.reported_by else ""
+
+
+def render_trail(
+    trail: Trail,
+    *,
+    nonce: str,
+    room: int,
+    deliverable: Literal["workspace", "response"] = "workspace",
+    stale: Stale | None = None,
+) -> str:
+    """Return the trail, oldest first, at a price of at most `room`. The authors of its texts must not know `nonce`.
+
+    What an audit needs most comes first: the response, the validators' last results, the last change, the last claim; then
+    the rest, newest first. No item is shown that is older than one of its kind for which there is no room.
+    """
+    response = deliverable_response(trail, deliverable)
+    items = _shown(trail, response)
+    if not items:
+        return NOTHING
+    view = _View(trail, items, nonce, stale or {}, room)
+    # A part of the room is reserved for the list of what is left out.
+    index = _COUNTED + room // 8
+    view.room -= index
+    for at, share in _shares(items, response, room):
+        view.place(at, share)
+    for kind, most in ((Observation, room), (Claim, _CLAIM)):
+        for at in view.newest(kind):
+            if at not in view.placed and not view.place(at, min(most, view.room // 8)):
+                break
+    left_out = _left_out([item for at, item in enumerate(items) if at not in view.placed], index, nonce, view.stale)
+    view.room += index - sum(price(block) + _BETWEEN for block in left_out)
+    view.grow()
+    return "\n\n".join([*left_out, *(view.placed[at] for at in sorted(view.placed))])
+
+
+def _shown(trail: Trail, response: Observation | None) -> list[Item]:
+    """Return the items without earlier responses and without the claim that repeats the response."""
+    repeated = readable(trail.read(response)).strip() if response else None
+    shown: list[Item] = []
+    for item in trail.items:
+        if isinstance(item, Observation):
+            is_shown = item is response or item.source != RESPONSE
+        else:
+            is_shown = repeated is None or readable(trail.read(item)).strip() != repeated
+        shown += [item] if is_shown else []
+    return shown
+
+
+def _shares(items: Sequence[Item], response: Observation | None, room: int) -> list[tuple[int, int]]:
+    """Return the positions of the items that an audit needs most, each with its share of the room."""
+    results: dict[str, int] = {}
+    change = claim = found = None
+    for at, item in enumerate(items):
+        if isinstance(item, Claim):
+            claim = at
+        elif item is response:
+            found = at
+        elif item.source.startswith("validator ") and not item.reported_by:
+            results[item.source] = at
+        elif item.source in _EDITS or item.command.lstrip().startswith(_DIFFS):
+            change = at
+    each = [(at, room // 4 // len(results)) for at in sorted(results.values())]
+    shares = [(found, room // 2), *each, (change, room // 6), (claim, room // 10)]
+    return [(at, share) for at, share in shares if at is not None]
+
+
+class _View:
+    """The room that is left, and the blocks in it by their place in the trail."""
+
+    def __init__(self, trail: Trail, items: Sequence[Item], nonce: str, stale: Stale, room: int) -> None:
+        self._trail = trail
+        self._items = items
+        self._nonce = nonce
+        self.stale = stale
+        self.room = room
+        self.placed: dict[int, str] = {}
+
+    def newest(self, kind: type[Item]) -> list[int]:
+        """Return the positions of all observations, or of all claims, newest first."""
+        return [at for at in reversed(range(len(self._items))) if isinstance(self._items[at], kind)]
+
+    def place(self, at: int, allowance: int) -> bool:
+        """Place an item if there is room; return whether there is."""
+        allowance = min(max(allowance, LEAST), self.room - _BETWEEN)
+        if allowance <= 0:
+            return False
+        item = self._items[at]
+        text = self._trail.read(item)
+        if isinstance(item, Observation):
+            block = observation_block(item, text, allowance, self._nonce, self.stale)
+        else:
+            block = claim_block(item, text, allowance, self._nonce)
+        taken = price(block) + _BETWEEN
+        if taken > self.room:
+            return False
+        self.placed[at] = block
+        self.room -= taken
+        return True
+
+    def grow(self) -> None:
+        """Give the rest of the room to shortened blocks, observations first, newest first."""
+        for at in self.newest(Observation) + self.newest(Claim):
+            if LEFT_OUT.search(self.placed.get(at, "")) and self.room > _WORTH_GROWING:
+                self.room += price(self.placed[at]) + _BETWEEN
+                self.place(at, self.room)
+
+
+def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> list[str]:
+    """Return the note about items that are not shown: how many, and as many observations by id as there is room for."""
+    observations = [item for item in items if isinstance(item, Observation)]
+    counts = []
+    if observations:
+        ids = dict.fromkeys([observations[0].id, observations[-1].id])
+        counts.append(f"{_counted(len(observations), 'observation')} ({' to '.join(ids)})")
+    if len(items) > len(observations):
+        counts.append(_counted(len(items) - len(observations), "claim"))
+    if not counts:
+        return []
+    note = f"({' and '.join(counts)} left out)"
+    room -= price(note + fence("index", "", nonce)) + _COUNTED // 2
+    lines: list[str] = []
+    for item in reversed(observations):
+        line = index_line(item, stale)
+        room -= price(line + "\n")
+        if room < 0:
+            break
+        lines.insert(0, line)
+    if not lines:
+        return [note]
+    if more := len(observations) - len(lines):
+        lines.insert(0, f"[… {more:,} more not listed …]")
+    return [f"{note}\n{fence('index', chr(10).join(lines), nonce)}"]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} older {noun}{'' if number == 1 else 's'}"
