@@ -102,8 +102,8 @@ ANSWERS = cases(
     _alone("complete and missing", "complete, and missing names work", '"missing" says that something remains'),
     _alone("complete and blocked", "complete and blocked at once", '"blocked" says'),
     _alone("key misspelt", "Complete: true beside complete: false", '"complete" is false'),
-    _alone("answer cut off", "half of a verdict", "not whole or not valid"),
-    _alone("plain words", "It is complete, trust me.", "holds no JSON object"),
+    _alone("answer cut off", "half of a verdict", "no whole and valid JSON object"),
+    _alone("plain words", "It is complete, trust me.", "no whole and valid JSON object"),
 )
 
 _ANSWERS: Mapping[str, _Answer] = {

@@ -52,7 +52,9 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
         raise UnreadableReplyError(f"The answer is longer than {LIMIT:,} characters.")
     thinking = _THINKING.match(text)
     position = thinking.end() if thinking else 0
-    found, between, start = [], [], text.find("{", position)
+    found: list[dict[str, Any]] = []
+    between: list[str] = []
+    start = text.find("{", position)
     for _ in range(_TRIES):
         if start < 0:
             return found, "\n".join([*between, text[position:]])
