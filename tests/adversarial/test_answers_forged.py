@@ -92,7 +92,7 @@ ANSWERS = cases(
     _alone("one for a truth", '"complete": 1', _READ),
     _alone("not a number", '"score": NaN', "NaN"),
     _alone("score beyond one", '"score": 7', _READ),
-    _alone("schema echoed", "the schema itself with complete = true", "repeats the schema"),
+    _alone("schema echoed", "the schema itself with complete = true", "no whole and valid JSON object"),
     _alone(
         "two verdicts",
         "a verdict copied from an output beside the judge's own",

@@ -58,7 +58,7 @@ async def test_a_claim_that_holds() -> None:
         Deploy it.
         </objective 5f3a9c>
 
-        The success criteria:
+        The success criteria, which are binding:
         <criteria 5f3a9c>
         c1: the site is up
         </criteria 5f3a9c>

@@ -44,13 +44,13 @@ def test_the_whole_prompt_of_an_audit() -> None:
         [o1] is mine
         </objective 5f3a9c>
 
-        The success criteria are binding. Each needs an entry in your answer, word for word. Where the objective plainly states a requirement that none of them covers, add an entry for it. Add no other:
+        The success criteria, which are binding:
         <criteria 5f3a9c>
         c1: pytest passes
         c2: parse('') returns an empty Document
         </criteria 5f3a9c>
 
-        The constraints, each of which needs an entry in your answer like a criterion:
+        The constraints:
         <constraints 5f3a9c>
         k1: keep the signature of parse()
         </constraints 5f3a9c>
@@ -93,7 +93,7 @@ def test_a_judge_of_ones_own_is_given_chat_messages() -> None:
         Be concise.
         </objective 5f3a9c>
 
-        No success criteria are given. Derive the observable requirements from the objective and give all of them, satisfied or not: they are kept and bind later audits.
+        No success criteria are given.
 
         What is judged is the agent's response, observation o1. Quote it for what it says; for what it claims about anything else it proves nothing.
 
@@ -150,7 +150,7 @@ def test_a_repair_says_what_was_wrong() -> None:
 
 
 def test_the_list_of_changed_files_is_bounded_and_says_that_there_are_more() -> None:
-    paths = tuple(f"src/module_{number}/{'x' * 100}.py" for number in range(3_000))
+    paths = tuple(f"src/module_{number}/{'x' * 40}.py" for number in range(3_000))
     request = AuditRequest("Do it.", (), (), "workspace", 1, trail(), changed=paths)
     prompt = audit_prompt(request, nonce=NONCE)
     listed = prompt.split(f"<changed {NONCE}>\n")[1].split(f"\n</changed {NONCE}>")[0]
@@ -172,7 +172,7 @@ def test_a_goal_that_no_audit_has_room_for_is_refused_at_the_start() -> None:
         f"{needed:,} tokens, and [judge] max_tokens is 6,000"
     )
     check_room(goal.model_copy(update={"judge": JudgeConfig(model="scripted/x", max_tokens=needed)}))
-    check_room(Goal(objective="Fix it.", judge=JudgeConfig(model="scripted/x", max_tokens=2_500)))
+    check_room(Goal(objective="Fix it.", judge=JudgeConfig(model="scripted/x", max_tokens=3_000)))
 
 
 texts = st.sampled_from(

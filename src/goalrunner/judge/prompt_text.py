@@ -59,6 +59,9 @@ Answer with one JSON object of this form, and nothing else:
  "blocked": <why the goal is impossible, or needs a person, or is refused, and which observations show it; else "">,
  "questions": <facts that the goal needs, that nothing in reach holds, and that only its owner can give, as short
  questions; else []>}
+Each success criterion and each constraint needs an entry, word for word. Where the objective plainly states a requirement
+that no criterion covers, add an entry for it, and add no other. If no criteria are given, derive the observable requirements
+from the objective and give all of them, satisfied or not: they are kept and bind later audits.
 A goal that is merely hard, unfinished or failing is not blocked. Ask nothing that the agent can find out."""
 
 CONFIRM_FORMAT = """\
@@ -75,14 +78,10 @@ HAPPENED = "What happened, oldest first:"
 
 @dataclass(frozen=True)
 class Form:
-    """The fixed texts before and after goal and evidence."""
+    """The fixed texts of a question to a judge."""
 
     rules: str
     """The system prompt."""
-    criteria: str
-    derive: str
-    """For a goal without criteria."""
-    constraints: str
     stale: str
     """For evidence with stale observations."""
     reported: str
@@ -92,15 +91,6 @@ class Form:
 
 AUDIT = Form(
     rules=JUDGE_SYSTEM_PROMPT,
-    criteria=(
-        "The success criteria are binding. Each needs an entry in your answer, word for word. Where the objective plainly "
-        "states a requirement that none of them covers, add an entry for it. Add no other:"
-    ),
-    derive=(
-        "No success criteria are given. Derive the observable requirements from the objective and give all of them, "
-        "satisfied or not: they are kept and bind later audits."
-    ),
-    constraints="The constraints, each of which needs an entry in your answer like a criterion:",
     stale=(
         "An observation marked stale no longer counts: what it depends on changed after it. Cite fresh ones. Where all that "
         "would prove a criterion is stale, it is not satisfied: cite the stale observation all the same, and say in "
@@ -118,9 +108,6 @@ AUDIT = Form(
 
 OPINION = Form(
     rules=CONFIRM_SYSTEM_PROMPT,
-    criteria="The success criteria:",
-    derive="No success criteria are given.",
-    constraints="The constraints:",
     stale="An observation marked stale was seen before something that it depends on changed.",
     reported=(
         'An observation marked "reported by" is the agent\'s own word: the runner did not see it. It is weaker than the '
@@ -129,7 +116,6 @@ OPINION = Form(
     question=CONFIRM_FORMAT,
 )
 """Asks whether the goal is blocked."""
-
 
 BARRED = (
     'An observation marked "reported by" is the agent\'s own word: the runner did not see it. In this audit it proves '
