@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from goalrunner.core.agent_ports import Recorder as Recorder
     from goalrunner.core.agent_ports import RoundReply as RoundReply
     from goalrunner.core.agent_ports import ToolResult as ToolResult
-    from goalrunner.core.critique import CriticConfig as CriticConfig
     from goalrunner.core.errors import GoalError as GoalError
     from goalrunner.core.events import Event as Event
     from goalrunner.core.goal import Goal as Goal
     from goalrunner.core.goal_tables import Budget as Budget
+    from goalrunner.core.goal_tables import CriticConfig as CriticConfig
     from goalrunner.core.goal_tables import JudgeConfig as JudgeConfig
     from goalrunner.core.goal_tables import ValidatorSpec as ValidatorSpec
     from goalrunner.core.outcome import GoalAttempt as GoalAttempt
@@ -67,7 +67,7 @@ _HOMES = {
     "Conversation": "core.agent_ports",
     "Event": "core.events",
     "Critic": "core.ports",
-    "CriticConfig": "core.critique",
+    "CriticConfig": "core.goal_tables",
     "Goal": "core.goal",
     "GoalAttempt": "core.outcome",
     "GoalContinue": "app.controller",

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.model_chat import shorten, shortened, shown, size
+from goalrunner.agents.model_chat import shorten, shown, size
 from goalrunner.core.agent_ports import Recorded
+from goalrunner.core.errors import shortened
 from goalrunner.core.observation import Observation
 
 

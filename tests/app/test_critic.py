@@ -20,8 +20,8 @@ from goalrunner.app.doctor import foresee_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.core import events
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import GoalError, UsageError, ValidatorMissing
+from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.goalfile.loading import dump_goal, load_goal
 from goalrunner.records.event_log import read_records
@@ -124,8 +124,8 @@ def test_an_answer_that_stays_below_the_threshold_goes_on_to_the_checks(place: P
         ("exit 3", "exit 3"),
         ("echo sad >&2; exit 3", "exit 3: sad"),
         ("echo perfect", "the last line is 'perfect'"),
-        ("true", "the output is empty"),
-        ("echo 7", "the score 7 is not between 0 and 1"),
+        ("true", "the last line is ''"),
+        ("echo 7", "the answer is 7"),
         ("kill -9 $$", "SIGKILL"),
     ],
 )
@@ -373,7 +373,7 @@ def test_a_configuration_and_a_model_are_critics_too(place: Place) -> None:
     ("critic", "problem"),
     [
         (lambda response, agent: 1 / 0, "ZeroDivisionError: division by zero"),
-        (lambda response, agent: "good", "the score is 'good'"),
+        (lambda response, agent: "good", "the answer is 'good'"),
         (lambda response: 1, "TypeError"),
     ],
 )

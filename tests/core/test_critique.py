@@ -10,22 +10,21 @@ import pytest
 from pydantic import ValidationError
 
 from goalrunner.core import events
-from goalrunner.core.critique import (
-    LONGEST_FEEDBACK,
-    CriticConfig,
-    CriticRule,
-    Critique,
-    UnusableCritiqueError,
-    critique_of,
-    last_line_critique,
-)
 from goalrunner.core.decision import Audit, Brief, Criticize, RunRound, Validate, decide, proven
-from goalrunner.core.events import Event, Plan
+from goalrunner.core.events import CriticRule, Event, Plan
 from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.core.verdict import ValidatorResult
+from goalrunner.core.verdict import (
+    LONGEST_FEEDBACK,
+    Critique,
+    UnusableCritiqueError,
+    ValidatorResult,
+    critique_of,
+    last_line_critique,
+)
 from goalrunner.testing import unsatisfied
 from tests.support.folding import state_after
 
@@ -159,7 +158,7 @@ def test_long_feedback_is_shortened_in_the_middle() -> None:
     said = critique_of({"score": 0.1, "feedback": "a" * LONGEST_FEEDBACK + "b" * LONGEST_FEEDBACK}).feedback
     assert said.startswith("aaa")
     assert said.endswith("bbb")
-    assert f"[... {LONGEST_FEEDBACK:,} characters omitted ...]" in said
+    assert f"[... {LONGEST_FEEDBACK:,} characters left out ...]" in said
 
 
 @pytest.mark.parametrize(

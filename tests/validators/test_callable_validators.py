@@ -143,7 +143,7 @@ async def test_an_object_that_raises_when_it_is_looked_at_is_red(tmp_path: Path)
 async def test_a_very_long_feedback_is_bounded(tmp_path: Path) -> None:
     result = await check(tmp_path, lambda response, agent: {"passed": False, "feedback": "x" * 1_000_000})
     assert len(result.feedback) < 17_000
-    assert "[... 984,000 characters omitted ...]" in result.feedback
+    assert "[... 984,000 characters left out ...]" in result.feedback
 
 
 async def test_half_a_character_in_the_feedback_does_not_lose_the_reason(tmp_path: Path) -> None:

@@ -13,12 +13,11 @@ from goalrunner.agents.acp_process import CANCELLED, allowed, rejected
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
 from goalrunner.agents.jsonrpc import Peer
-from goalrunner.agents.model_chat import shortened
 from goalrunner.agents.parser import as_text, at, exit_code, first, items, text
 from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn
 from goalrunner.agents.usage import AcpUsage
 from goalrunner.core.agent_ports import Recorder
-from goalrunner.core.errors import ApprovalDenied, one_line
+from goalrunner.core.errors import ApprovalDenied, one_line, shortened
 from goalrunner.core.observation import UNASKED
 
 NO_SINGLE_PERMISSION = "The agent offers no way to allow this once, and each action needs its own permission here."

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.model_chat import TurnLock, shortened
+from goalrunner.agents.model_chat import TurnLock
 from goalrunner.agents.turn import reported_result
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
+from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, shortened
 from goalrunner.core.messages import text_of
 from goalrunner.core.ports import HIDDEN
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.core.agent_ports import Message, Recorded
-from goalrunner.core.errors import ConversationBusy
+from goalrunner.core.errors import ConversationBusy, shortened
 from goalrunner.llm.transport import object_arguments
 
 
@@ -68,17 +68,6 @@ SHOWN_CHARACTERS = 20_000
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = {code: "�" for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
-
-
-def shortened(text: str, limit: int, note: str = "") -> str:
-    """Return `text`, or its two ends if it is longer than `limit`, with a mark that counts what is left out.
-
-    `note` ends the mark.
-    """
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out{note} ...]\n{text[-half:]}"
 
 
 def shown(recorded: Recorded, limit: int = SHOWN_CHARACTERS) -> str:

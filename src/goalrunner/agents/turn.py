@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from goalrunner.agents.model_chat import shortened
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
@@ -20,6 +19,7 @@ from goalrunner.agents.parser import (
 )
 from goalrunner.agents.usage import UsageTracker
 from goalrunner.core.agent_ports import Recorder, ToolResult
+from goalrunner.core.errors import shortened
 from goalrunner.core.observation import source_of
 from goalrunner.core.outcome import AgentSession
 

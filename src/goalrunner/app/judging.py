@@ -11,10 +11,9 @@ from typing import Any, Protocol, TypeVar, cast
 
 from goalrunner.app.run_options import goal_model, goal_redactor
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig
+from goalrunner.core.goal_tables import AGENT_MODEL, CriticConfig, JudgeConfig
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Critic
 from goalrunner.core.verdict import GoalVerdict

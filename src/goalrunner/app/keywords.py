@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from goalrunner.app.judging import CriticChoice, JudgeChoice, judge_of, own_critic
 from goalrunner.app.run_options import Checks, RunOptions, split_checks
 from goalrunner.core.agent_ports import Approver, Message, Observer
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.ports import Critic
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import accepts

@@ -18,8 +18,8 @@ from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
 from goalrunner.core.activity import running
 from goalrunner.core.agent_ports import Recorder, ToolResult
-from goalrunner.core.critique import CriticRule
 from goalrunner.core.errors import UsageError
+from goalrunner.core.events import CriticRule
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT
 from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation

@@ -10,10 +10,9 @@ from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.session import NoAgent
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import Budget, MemoryConfig, NotifyConfig
+from goalrunner.core.goal_tables import Budget, CriticConfig, MemoryConfig, NotifyConfig
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of

@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
 from goalrunner.core.agent_ports import Approver, Conversation, Observer
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, JudgeConfig, ValidatorSpec
+from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig, ValidatorSpec
 from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM, Tape

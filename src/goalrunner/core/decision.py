@@ -166,7 +166,7 @@ def _refinement(state: RunState, *, again: bool = False) -> Brief | None:
     critic, critique = state.plan.critic, state.critique
     if critic is None or critique is None or critique.score is None:
         return None
-    if not again and not (critique.asks(critic) and state.refinements < critic.max_refinements):
+    if not again and not (critique.score < critic.threshold and state.refinements < critic.max_refinements):
         return None
     score = f"score {critique.score:.2f}, at least {critic.threshold:.2f} is wanted"
     return _brief(state, "refine", state.round, f"{score}\n\n{critique.feedback}".strip())

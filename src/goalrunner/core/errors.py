@@ -253,6 +253,14 @@ def kind(value: object) -> str:
     return "a list" if isinstance(value, list | tuple) else f"a value of type {type(value).__name__}"
 
 
+def shortened(text: str, longest: int, note: str = "") -> str:
+    """Return the text, or its two ends if it is longer, with a mark that counts what is left out; `note` ends the mark."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out{note} ...]\n{text[-half:]}"
+
+
 def some(names: Sequence[str], most: int = 5) -> str:
     """Return the first names: "a, b and 3 more"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -11,18 +11,23 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, TypeAdapter
 
 from goalrunner.core.agent_preset import BudgetName
-from goalrunner.core.critique import CriticRule as CriticRule
-from goalrunner.core.critique import CritiqueFinished as CritiqueFinished
-from goalrunner.core.critique import CritiqueStarted as CritiqueStarted
-from goalrunner.core.critique import RefinementStarted as RefinementStarted
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.goal_tables import ApprovalKind, Approvals
+from goalrunner.core.goal_tables import DEFAULT_THRESHOLD, ApprovalKind, Approvals
 from goalrunner.core.observation import ArtifactRef, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.verdict import Critique
 from goalrunner.core.work_events import *  # noqa: F403  the other half of the events
 from goalrunner.core.work_events import WorkEvent
 
 RiskClass = Literal["low", "medium", "high", "critical"]
+
+
+class CriticRule(Frozen):
+    """What the decisions need to know of a critic."""
+
+    name: str = Field(description="the model, the command or the callable, for people")
+    threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
+    max_refinements: int = Field(1, ge=0)
 
 
 class GoalRecord(Frozen):
@@ -100,6 +105,30 @@ class RunStarted(Frozen):
     goal_sha256: str = Field("", description="of the frozen goal.toml: a resumed run takes no other")
     continues: str = Field("", description="id of the run whose conversation goes on in this one")
     sandbox: str = Field("none", description="the sandbox of the agent's commands and the validators")
+
+
+class CritiqueStarted(Frozen):
+    """The critic is about to score the round."""
+
+    type: Literal["critique_started"] = "critique_started"
+    round: int = Field(ge=1)
+
+
+class CritiqueFinished(Critique):
+    """The critic's score of the round, or why there is none. It is not evidence, and does not end a run."""
+
+    type: Literal["critique_finished"] = "critique_finished"
+    round: int = Field(ge=1)
+    duration: float = Field(0.0, ge=0, description="seconds")
+    usage: Usage | None = Field(None, description="already counted by usage_recorded; None: no model was asked")
+
+
+class RefinementStarted(Frozen):
+    """The critic's feedback is about to go to the agent, in the same round."""
+
+    type: Literal["refinement_started"] = "refinement_started"
+    round: int = Field(ge=1)
+    number: int = Field(ge=1, description="of the refinements of this round")
 
 
 class StartKept(Frozen):

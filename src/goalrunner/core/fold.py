@@ -7,12 +7,12 @@ from typing import assert_never
 
 from goalrunner.core import events, progress
 from goalrunner.core import state_updates as updates
-from goalrunner.core.critique import Critique
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Record
 from goalrunner.core.observation import UNASKED
 from goalrunner.core.progress import with_approvals, with_budget, with_evidence, with_fields, with_memory
 from goalrunner.core.run_state import KEPT, Phase, RunState, WorkingMemory
+from goalrunner.core.verdict import Critique
 
 _MOST_NAMES = 100
 _OF_THE_START = (

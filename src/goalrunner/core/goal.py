@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from goalrunner.core import field_types as fields
 from goalrunner.core import goal_tables as tables
 from goalrunner.core.agent_preset import Preset
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import quoted
 from goalrunner.core.field_types import Frozen, InnerError, from_file
+from goalrunner.core.goal_tables import CriticConfig
 
 SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 """Tables that may be written as one string, and the key which that string stands for."""

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Required, TypedDict, Unpack
 
 from goalrunner.core.agent_ports import Conversation, Message, Recorder
-from goalrunner.core.critique import Critique
 from goalrunner.core.events import ChangedChecks, Content, Event, Record
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot, Trail, TranscriptRef
-from goalrunner.core.verdict import GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
 
 
 @dataclass(frozen=True)

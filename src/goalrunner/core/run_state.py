@@ -10,12 +10,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from goalrunner.core.critique import Critique
 from goalrunner.core.events import Account, ChangedChecks, GoalRecord, Plan, Standing
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
-from goalrunner.core.verdict import GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
 
 KEPT = 100
 """References and attempts that the state keeps, the newest; the log has them all."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalrunner.core.critique import Critique, UnusableCritiqueError, failed
 from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.events import Colour, Content
 from goalrunner.core.observation import Observation, Snapshot, names_in
 from goalrunner.core.ports import ValidationContext, Validator
-from goalrunner.core.verdict import SuiteRecord, ValidatorResult
+from goalrunner.core.verdict import Critique, SuiteRecord, UnusableCritiqueError, ValidatorResult, failed_critique
 from goalrunner.engine.journal import Journal, OutputStore
 
 Answer = tuple[ValidatorResult, Path | None]
@@ -110,10 +109,10 @@ async def usable(review: Awaitable[Any]) -> Critique:
     except KeyboardInterrupt:
         raise InterruptedByValidatorError from None
     except (GoalError, UnusableCritiqueError) as error:
-        return failed(str(error).partition("\n")[0])
+        return failed_critique(str(error).partition("\n")[0])
     except (Exception, SystemExit) as error:
-        return failed(f"{type(error).__name__}: {error}")
-    return said if isinstance(said, Critique) else failed(f"the critic returned a {type(said).__name__}")
+        return failed_critique(f"{type(error).__name__}: {error}")
+    return said if isinstance(said, Critique) else failed_critique(f"the critic returned a {type(said).__name__}")
 
 
 class Flakiness:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalrunner.core.agent_ports import Recorder
-from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
 from goalrunner.core.ports import AuditRequest, ValidationContext
+from goalrunner.core.verdict import Critique, UnusableCritiqueError, critique_of, failed_critique
 from goalrunner.judge.audit import JudgeSession
 from goalrunner.judge.excerpt import TOKEN, excerpt, fence
 from goalrunner.judge.prompt_builder import least_tokens
@@ -79,4 +79,4 @@ class ModelCritic:
                 return critique_of({name: found[name] for name in ("score", "feedback") if name in found})
             except (UnreadableReplyError, UnusableCritiqueError) as error:
                 if not session.repair(str(error)):
-                    return failed(f"its answer could not be read: {error}")
+                    return failed_critique(f"its answer could not be read: {error}")

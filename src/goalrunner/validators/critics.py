@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from goalrunner.core.agent_ports import Recorder
-from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed, last_line_critique
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
 from goalrunner.core.ports import AuditRequest, Launcher, ValidationContext
+from goalrunner.core.verdict import Critique, UnusableCritiqueError, critique_of, failed_critique, last_line_critique
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.child import traceback_end
 from goalrunner.validators.kinds import PythonValidator, response_message, returned_by
@@ -43,7 +43,7 @@ class SpecCritic:
         if output is not None:
             output.unlink(missing_ok=True)
         if not result.passed:
-            return failed(result.summary)
+            return failed_critique(result.summary)
         return last_line_critique(result.feedback)
 
 
@@ -104,9 +104,9 @@ class CallableCritic:
         except UnusableCritiqueError:
             raise
         except TimeoutError as error:
-            return failed(f"timed out after {self._timeout:g} s" if deadline.expired() else _last_line(error))
+            return failed_critique(f"timed out after {self._timeout:g} s" if deadline.expired() else _last_line(error))
         except Exception as error:
-            return failed(_last_line(error))
+            return failed_critique(_last_line(error))
 
 
 def _last_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from goalrunner.core.errors import one_line
+from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext
 from goalrunner.core.shell_programs import label
@@ -60,11 +60,7 @@ def end_of(path: Path, most: int) -> str:
 
 def bounded(text: str) -> str:
     """Return a callable's feedback: whole up to four tails, then its two ends with the omission marked."""
-    limit = 4 * FEEDBACK_TAIL
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters omitted ...]\n{text[-half:]}"
+    return shortened(text, 4 * FEEDBACK_TAIL)
 
 
 SEARCH_TIMEOUT = 20.0
