@@ -13,7 +13,7 @@ from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.kinds import ShellValidator
-from goalrunner.validators.runners import calls, ways
+from goalrunner.validators.runners import calls, reports_needed
 from tests.support.agents import validation
 
 GREEN = {"tests/test_a.py": "def test_a(): pass\nclass TestX:\n    def test_b(self): pass\n"}
@@ -61,9 +61,7 @@ async def check(workspace: Path, files: dict[str, str], line: str, **env: str) -
         "pytest -qq",
         "PYTHONPATH=. pytest -q",
         "PYTHONPATH=.:$PYTHONPATH pytest -q",
-        pytest.param("python -I -m pytest", marks=pytest.mark.slow),
-        pytest.param("python -E -m pytest", marks=pytest.mark.slow),
-        pytest.param("python -m coverage run --data-file=../data -m pytest", marks=pytest.mark.slow),
+        pytest.param("env PYTHONPATH='tests' python -m pytest", marks=pytest.mark.slow),
         pytest.param("pytest -q --junitxml=mine.xml && grep -q test_a mine.xml", marks=pytest.mark.slow),
         pytest.param("cd tests && pytest && cd ..", marks=pytest.mark.slow),
         pytest.param("pytest -p xdist -n 1", marks=pytest.mark.slow),
@@ -87,7 +85,7 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, l
         (
             LEAVES,
             "PYTHONPATH=. pytest",
-            "no pytest reported to the runner: it was not started, or something else ran in its place",
+            "pytest began and was ended before it could report (os._exit in the code under test?)",
         ),
         (
             {**GREEN, "pytest.py": "print('2 passed in 0.01s')"},
@@ -152,16 +150,13 @@ async def test_a_pytest_within_the_tests_is_not_watched(workspace: Path) -> None
     assert (result.passed, result.test_ids) == (True, ("test_o.py::test_inner",)), result.feedback
 
 
-async def test_a_program_that_drops_the_environment_is_run_another_way(workspace: Path) -> None:
+@pytest.mark.parametrize(
+    "line", ["pytest -q", "python -I -m pytest", "python -m coverage run --data-file=../data -m pytest"]
+)
+async def test_a_pytest_that_cannot_load_the_plugin_is_counted_by_its_summary(workspace: Path, line: str) -> None:
     wrapper = workspace.parent / "bin" / "pytest"
     wrapper.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} -m pytest "$@"\n')
-    result = await check(workspace, GREEN, "pytest -q")
-    assert (result.passed, result.test_ids) == (True, BOTH), result.feedback
-
-
-async def test_a_project_without_reports_of_pytest_is_run_without_one(workspace: Path) -> None:
-    files = {**GREEN, "pytest.ini": "[pytest]\naddopts = -p no:junitxml\n"}
-    result = await check(workspace, files, "PYTHONPATH=. pytest -q")
+    result = await check(workspace, GREEN, line)
     assert (result.passed, result.tests_run, result.suite.counts[0].ran) == (True, None, 2), result.feedback
 
 
@@ -174,25 +169,20 @@ async def test_what_is_not_a_certain_run_needs_no_report(workspace: Path) -> Non
 @pytest.mark.parametrize(
     ("line", "env", "expected"),
     [
-        ("pytest", {}, {"plugin": 1, "option": 1}),
-        ("pytest && pytest x || pytest y", {}, {"plugin": 2, "option": 1}),
-        ("PYTHONPATH=src:$PYTHONPATH pytest", {}, {"plugin": 1, "option": 1}),
-        ("PYTHONPATH=src pytest", {}, {"option": 1}),
-        ("PYTHONPATH=src pytest || PYTHONPATH=src pytest --lf", {}, {"option": 1}),
-        ("true || PYTHONPATH=src pytest", {}, {"option": 0}),
-        ("coverage run -m pytest", {}, {"option": 1}),
-        ("coverage run -m pytest --junit-xml=a.xml", {}, {}),
-        ("pytest", {"COVERAGE_PROCESS_START": "x"}, {"option": 1}),
-        ("python -I -m pytest", {}, {"option": 1}),
-        ("pytest -p no:junitxml", {}, {"plugin": 1}),
-        ("PYTEST_ADDOPTS=-q pytest", {}, {"plugin": 1}),
-        ("PYTHONPATH=src pytest", {"PYTEST_ADDOPTS": "--junitxml=a.xml"}, {}),
-        ("pytest --collect-only", {}, {}),
-        ("env -i pytest", {}, {}),
-        ("! pytest", {}, {}),
-        ("make test", {}, {}),
+        ("pytest", {}, 1),
+        ("pytest && pytest x || pytest y", {}, 2),
+        ("PYTHONPATH=src pytest", {}, 1),
+        ("true || PYTHONPATH=src pytest", {}, 0),
+        ("coverage run -m pytest", {}, None),
+        ("pytest", {"COVERAGE_PROCESS_START": "x"}, None),
+        ("python -I -m pytest", {}, None),
+        ("pytest --collect-only", {}, None),
+        ("env -i pytest", {}, None),
+        ("! pytest", {}, None),
+        ("make test", {}, None),
     ],
 )
-def test_the_ways_follow_from_the_command_line(line: str, env: dict[str, str], expected: dict[str, int]) -> None:
-    assert ways(calls(line), line, env) == expected
-    assert [*ways(calls(line), line, env)] == [*expected]
+def test_the_number_of_reports_follows_from_the_command_line(
+    line: str, env: dict[str, str], expected: int | None
+) -> None:
+    assert reports_needed(calls(line), env) == expected

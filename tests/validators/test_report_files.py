@@ -30,7 +30,7 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
         "../../outside.py::test_o": "passed",
     }
     first = written(tmp_path / "1.json", workspace / "sub", **endings)
-    assert read_reports([first], 1, workspace, workspace) == Report(
+    assert read_reports([first], 1, workspace) == Report(
         files=1,
         began=1,
         run=3,
@@ -40,61 +40,18 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
     )
 
 
-def test_ids_of_junit_xml_are_found_without_the_root_folder(tmp_path: Path) -> None:
-    for name in ("sub/tests/test_a.py", "sub/base.py", "test_top.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    cases = (
-        '<testcase file="tests/test_a.py" classname="tests.test_a.TestX" name="test_b[1.5]"/>'
-        '<testcase file="base.py" classname="tests.test_a.TestX" name="test_inherited"/>'
-        '<testcase classname="tests.test_a.TestX" name="test_c"><skipped type="pytest.skip"/></testcase>'
-        '<testcase classname="tests.test_a" name="test_d"><skipped type="pytest.xfail"/></testcase>'
-        '<testcase file="test_top.py" classname="test_top" name="test_e"/>'
-        '<testcase file="tests/gone.py" classname="" name="tests.gone"><error/></testcase>'
-        '<testcase file="README.md" classname="README.md" name="README.md"/>'
-        '<testcase classname="elsewhere.Test" name="test_f"/>'
-        '<testcase file="tests/test_a.py" classname="tests.test_a" name="test_g"><failure/></testcase>'
-        '<testcase file="tests/test_a.py" classname="tests.test_a" name="test_g"/>'
-    )
-    path = tmp_path / "report.xml"
-    path.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
-    found = read_reports([path], 0, tmp_path / "sub", tmp_path)
-    assert (found.files, found.run, found.failed, found.skipped) == (1, 8, 2, 1)
-    assert found.ids == (
-        "sub/README.md::README.md",
-        "sub/elsewhere.Test::test_f",
-        "sub/tests/gone.py",
-        "sub/tests/test_a.py::TestX::test_b[1.5]",
-        "sub/tests/test_a.py::TestX::test_inherited",
-        "sub/tests/test_a.py::test_g",
-        "test_top.py::test_e",
-    )
-
-
-def _bomb() -> str:
-    entities = "".join(f'<!ENTITY e{at} "{f"&e{at - 1};" * 50}">' for at in range(1, 8))
-    return f'<!DOCTYPE a [<!ENTITY e0 "{"x" * 50}">{entities}]><testsuite><testcase name="&e7;"/></testsuite>'
-
-
-@pytest.mark.parametrize("text", ["", "<testsuite><testcase></testsuite>", _bomb()])
-def test_what_is_no_junit_xml_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "report.xml"
-    path.write_text(text)
-    assert read_reports([path], 0, tmp_path, tmp_path).problem(1).startswith("pytest's report is damaged: ")
-
-
 def test_the_worst_ending_counts(tmp_path: Path) -> None:
     one = written(tmp_path / "1.json", tmp_path, **{"a.py::t": "passed", "a.py::u": "skipped"})
     two = written(tmp_path / "2.json", tmp_path, **{"a.py::t": "failed", "a.py::u": "passed"})
     for order in ([one, two], [two, one]):
-        found = read_reports(order, 2, tmp_path, tmp_path)
+        found = read_reports(order, 2, tmp_path)
         assert (found.run, found.failed, found.skipped, found.files) == (2, 1, 0, 2)
 
 
 def test_ids_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TEST_IDS", 2)
     path = written(tmp_path / "1.json", tmp_path, **{f"a.py::t{at}": "passed" for at in (3, 1, 2)})
-    found = read_reports([path], 1, tmp_path, tmp_path)
+    found = read_reports([path], 1, tmp_path)
     assert (found.ids, found.run) == (("a.py::t1", "a.py::t2"), 3)
 
 
@@ -104,7 +61,7 @@ def test_ids_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "report.json"
     path.write_text(text)
-    assert read_reports([path], 1, tmp_path, tmp_path).problem(1).startswith("pytest's report is damaged: ")
+    assert read_reports([path], 1, tmp_path).problem(1).startswith("pytest's report is damaged: ")
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +69,10 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "link.json").symlink_to(real)
     os.mkfifo(tmp_path / "pipe.json")
     for name in ("link.json", "pipe.json", "gone.json"):
-        assert read_reports([tmp_path / name], 1, tmp_path, tmp_path).unreadable
-    assert not read_reports([real], 1, tmp_path, tmp_path).unreadable
+        assert read_reports([tmp_path / name], 1, tmp_path).unreadable
+    assert not read_reports([real], 1, tmp_path).unreadable
     monkeypatch.setattr(module, "LARGEST", 5)
-    assert "at most 0 MB" in read_reports([real], 1, tmp_path, tmp_path).unreadable
+    assert "at most 0 MB" in read_reports([real], 1, tmp_path).unreadable
 
 
 @pytest.mark.parametrize(
@@ -130,7 +87,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         (Report(), 0, ""),
         (Report(files=1, began=1, skipped=4), 1, "no test ran (4 skipped)"),
         (Report(files=1, began=1), 1, "no test ran"),
-        (Report(unreadable="it is no XML"), 0, "pytest's report is damaged: it is no XML"),
+        (Report(unreadable="it is no JSON"), 0, "pytest's report is damaged: it is no JSON"),
     ],
 )  # fmt: skip
 def test_what_stands_against_exit_0(report: Report, needed: int, problem: str) -> None:

@@ -31,7 +31,7 @@ class TestMore:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        (SOURCE, ("test_add", "test_many", "TestMore::test_more")),
+        (SOURCE, ("test_add", "TestMore::test_more")),
         ("def test_a(): pass\ndef test_a(): pass", ("test_a",)),
         ("@pytest.mark.skip\ndef test_a(): pass", ()),
         ("@pytest.mark.slow\ndef test_a(): pass", ()),
@@ -71,7 +71,6 @@ async def test_they_count_as_tests_of_the_start() -> None:
         "tests/test_a.py",
         "tests/test_a.py::TestMore::test_more",
         "tests/test_a.py::test_add",
-        "tests/test_a.py::test_many",
         "tests/test_b.py::test_b",
         "tests/test_c.py",
     )

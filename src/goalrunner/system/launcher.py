@@ -27,7 +27,7 @@ SHELL = "/bin/sh"  # by its path: PATH may begin with a folder of the workspace,
 OUTPUT_LIMIT = 256_000_000  # bytes of output after which a command is ended
 GRACE = 0.5  # seconds between SIGTERM and SIGKILL
 _POLL = 0.1  # seconds between two looks at the size of the output
-_TAIL = 4_000  # bytes that `tail_of` reads
+_TAIL = 4_000
 
 
 @contextmanager
@@ -41,14 +41,18 @@ def opened_sink(path: Path) -> Iterator[int]:
         os.close(sink)
 
 
-def tail_of(path: Path) -> str:
-    """Return the end of a file as text; empty if there is none."""
+def tail_of(path: Path, most: int = _TAIL) -> str:
+    """Return the last `most` bytes of a file as text; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            return file.read(_TAIL).decode("utf-8", "replace").replace("\0", "")
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - most, 0))
+            data = file.read(most)
     except OSError:
         return ""
+    if size > most:  # the cut may have gone through a character
+        data = data.lstrip(bytes(range(0x80, 0xC0)))
+    return data.decode(errors="replace").replace("\0", "")
 
 
 @dataclass(frozen=True)

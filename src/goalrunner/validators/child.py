@@ -105,27 +105,19 @@ def _arrange(request: dict[str, Any], name: str) -> None:
     sys.path[:] = dict.fromkeys([*request["first"], *own, *request["installed"]])
     # Packages that are installed as a link are found by finders of their own, which usually come after sys.path.
     sys.meta_path.sort(key=lambda finder: finder is PathFinder)
-    _import_folders(name)
+    _import_packages(name)
     sys.path += [entry for entry in workspace if entry not in sys.path]
 
 
-def _import_folders(name: str) -> None:
-    """Import the installed folders without an __init__.py that lead to a module: later ones would take precedence."""
-    imported: list[str] = []
+def _import_packages(name: str) -> None:
+    """Import the installed packages that lead to a module: folders without an __init__.py come after the workspace's."""
+    try:
+        found = importlib.util.find_spec(name)
+    except Exception:  # what needs the workspace is imported later
+        found = None
     parts = name.split(".")
-    for length in range(1, len(parts) + 1):
-        prefix = ".".join(parts[:length])
-        if prefix in sys.modules:
-            return
-        spec = importlib.util.find_spec(prefix)
-        if spec is None:
-            break
-        if spec.origin is not None:
-            return
-        importlib.import_module(prefix)
-        imported.append(prefix)
-    for prefix in imported:  # the module is not there: folders of that name must not hide it
-        del sys.modules[prefix]
+    for length in range(1, len(parts) + 1) if found is None else ():
+        sys.modules.pop(".".join(parts[:length]), None)
 
 
 def _load(request: dict[str, Any]) -> Callable[..., Any] | str:

@@ -13,10 +13,10 @@ from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
 from goalrunner.core.ports import AuditRequest, Launcher, ValidationContext
 from goalrunner.core.verdict import Critique, UnusableCritiqueError, critique_of, failed_critique, last_line_critique
-from goalrunner.system.launcher import SHELL
+from goalrunner.system.launcher import SHELL, tail_of
 from goalrunner.validators.child import traceback_end
 from goalrunner.validators.kinds import PythonValidator, response_message, returned_by
-from goalrunner.validators.spec_validator import Answer, SpecValidator, end_of, tail_of
+from goalrunner.validators.spec_validator import Answer, SpecValidator, feedback_of
 
 _BYTES = 65_536
 
@@ -65,16 +65,16 @@ class _Command(SpecValidator):
                 stdin=context.response.encode(errors="replace"),
                 shared=shared,
             )
-            said = tail_of(errors)
+            said = feedback_of(errors)
         finally:
             errors.unlink(missing_ok=True)
         result = self._cut_short(completion)
         if result is None and completion.exit_code:
-            last = (said or tail_of(completion.output)).splitlines()[-1:]
+            last = (said or feedback_of(completion.output)).splitlines()[-1:]
             reason = ": ".join([f"exit {completion.exit_code}", *last])
             result = self._result("red", reason, completion)
         if result is None:
-            result = self._result("passed", "scored", completion, feedback=end_of(completion.output, _BYTES))
+            result = self._result("passed", "scored", completion, feedback=tail_of(completion.output, _BYTES))
         return result, completion.output if completion.output.exists() else None
 
 

@@ -210,16 +210,13 @@ def tests_in(source: bytes) -> tuple[str, ...]:
 
     Tests with other marks and fixtures than the known ones are left out, because those may skip them.
     """
-    found: list[str] = []
-    for node in () if _SKIPPING.search(source) else _parsed(source).body:
-        if isinstance(node, ast.FunctionDef) and _runs(node):
-            found.append(node.name)
-        elif (
-            isinstance(node, ast.ClassDef) and node.name.startswith("Test") and not (node.bases or node.decorator_list)
-        ):
-            methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
-            if not any(item.name.startswith(("__init__", "setup")) for item in methods):
-                found += [f"{node.name}::{item.name}" for item in methods if _runs(item)]
+    body = [] if _SKIPPING.search(source) else _parsed(source).body
+    found = _tests_of(body)
+    for node in body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test") and not (node.bases or node.decorator_list):
+            methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+            if not any(name.startswith(("__init__", "setup")) for name in methods):
+                found += [f"{node.name}::{name}" for name in _tests_of(node.body)]
     return tuple(dict.fromkeys(found))
 
 
@@ -243,15 +240,9 @@ def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _runs(function: ast.FunctionDef) -> bool:
-    """Return whether a function is a test that nothing but its own code can skip."""
-    marks = [ast.unparse(mark) for mark in function.decorator_list]
-    known = all(re.match(r"(?:pytest\.)?(?:mark\.)?(?:parametrize|filterwarnings)\(", mark) for mark in marks)
-    given = {*re.findall(r"\w+", " ".join(marks)), *_FIXTURES}
-    skips = any(re.search(r"skip|xfail", _name(node), re.IGNORECASE) for node in ast.walk(function))
-    return (
-        function.name.startswith("test")
-        and known
-        and not skips
-        and all(item.arg in given for item in function.args.args)
-    )
+def _tests_of(body: Sequence[ast.stmt]) -> list[str]:
+    """Return the tests among functions that have no marks and known fixtures, so that only their own code can skip them."""
+    functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
+    plain = [one for one in functions if not one.decorator_list and _FIXTURES.issuperset(a.arg for a in one.args.args)]
+    skips = re.compile("skip|xfail", re.IGNORECASE)
+    return [one.name for one in plain if not any(skips.search(_name(node)) for node in ast.walk(one))]

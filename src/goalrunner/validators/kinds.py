@@ -29,16 +29,16 @@ from goalrunner.validators.exit_codes import contradiction
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.obstacles import Place, mistyped, obstacle
 from goalrunner.validators.pytest_report import PytestReporting, Report
-from goalrunner.validators.runners import calls, ways
+from goalrunner.validators.runners import calls, reports_needed
 from goalrunner.validators.spec_validator import (
     Answer,
     NamedValidator,
     Reason,
     SpecValidator,
     bounded,
+    feedback_of,
     name_of,
     passed_variables,
-    tail_of,
 )
 from goalrunner.validators.suites import SuiteReader, summary_of
 
@@ -57,7 +57,7 @@ class ShellValidator(SpecValidator):
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> Answer:
         reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, cwd, context.workspace)
-        completion, report, needed = await self._run(context, cwd, reader.environment(env), shared, reader.texts)
+        completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
         reported = report if report is not None and report.files else None
         plain, counted = context.scratch(".plain"), bool(reported and reported.began)
         suite, named = await in_thread(reader.read, completion.output, plain, counted)
@@ -78,31 +78,33 @@ class ShellValidator(SpecValidator):
         return result, completion.output if completion.output.exists() else None
 
     async def _run(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path], texts: str
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> tuple[Completion, Report | None, int]:
         """Run it to its end; with what its pytest reports, and how many reports there must be."""
-        for way, needed in ways(self._calls, self.command, env, texts).items():
-            reporting = PytestReporting.begin(way, context.scratch(".pytest"))
+        needed = reports_needed(self._calls, env)
+        if needed is not None:
+            reporting = PytestReporting.begin(context.scratch(".pytest"))
             try:
-                completion = await self._launch(context, cwd, reporting.environment(env), (*shared, reporting.folder))
-                if not reporting.not_loaded(tail_of(completion.output)):
-                    return completion, await in_thread(reporting.read, cwd, context.workspace), needed
+                line, own = reporting.line(self.command), reporting.environment(env)
+                completion = await self._launch(context, line, cwd, own, (*shared, reporting.folder))
+                if not reporting.not_loaded(feedback_of(completion.output)):
+                    return completion, await in_thread(reporting.read, context.workspace), needed
                 completion.output.unlink(missing_ok=True)
             finally:
                 shutil.rmtree(reporting.folder, ignore_errors=True)
-        return await self._launch(context, cwd, env, shared), None, 0
+        return await self._launch(context, self.command, cwd, env, shared), None, 0
 
     async def _launch(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
+        self, context: ValidationContext, line: str, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> Completion:
-        argv, limit = [SHELL, "-c", self.command], self._spec.timeout
+        argv, limit = [SHELL, "-c", line], self._spec.timeout
         with running(self.name, self.command, context.scratch(".out")) as output:
             return await self._launcher.launch(argv, cwd=cwd, env=env, output=output, timeout=limit, shared=shared)
 
     async def _judged(
         self, context: ValidationContext, completion: Completion, report: Report | None, needed: int
     ) -> ValidatorResult:
-        expect, code, output = self._spec.expect, completion.exit_code, tail_of(completion.output)
+        expect, code, output = self._spec.expect, completion.exit_code, feedback_of(completion.output)
         if code is None or code != expect.exit_code:
             if code in (126, 127) and _NOT_FOUND.search(output):
                 return self._result("not_found", output.splitlines()[-1], completion)

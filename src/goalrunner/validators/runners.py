@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from goalrunner.core.shell_programs import Program, programs
 
@@ -252,29 +251,16 @@ RUNNERS: tuple[Runner, ...] = (
 
 PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
 """pytest's exit codes for a usage error, and if no test was selected."""
-_SET = re.compile(r"\b(PYTHONPATH|PYTEST_PLUGINS)\b")
-_KEPT = re.compile(r"\$\{?(PYTHONPATH|PYTEST_PLUGINS)\b")
-_TAKEN = re.compile(r"--junit-?xml|no:junitxml")
-"""Options for a report of the user's own, or for none."""
-Way = Literal["plugin", "option"]
 
 
-def ways(calls: Sequence[Call], line: str, env: Mapping[str, str], texts: str = "") -> dict[Way, int]:
-    """Return the ways to a report of this line, in the order in which they are to be tried.
+def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:
+    """Return how many reports of pytest there must be if a line ends with exit code 0; None if it can give none.
 
-    With each stands how many reports there must be if the line ends with exit code 0. The plugin is on PYTHONPATH; under
-    `coverage run` it would be measured. By an option in PYTEST_ADDOPTS, each pytest replaces the report of the one before;
-    it is not given if the line or the project's settings, `texts`, have it.
+    Under `coverage run` the plugin would be measured, and an isolated interpreter does not find it.
     """
-    pytests = [call for call in calls if call.runner.name == "pytest"]
-    watched = [call.program for call in pytests if call.tests and not call.program.clean]
-    if not watched or any(call.program.command.negated for call in pytests):
-        return {}
-    measured = any("coverage" in program.through for program in watched) or any(
-        env.get(name) for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
-    )
-    unreachable = any(program.isolated for program in watched) or {*_SET.findall(line)} - {*_KEPT.findall(line)}
-    certain = sum(not (program.command.fallback or program.command.optional) for program in watched)
-    taken = "PYTEST_ADDOPTS" in line or _TAKEN.search(f"{env.get('PYTEST_ADDOPTS', '')} {line} {texts}")
-    found: dict[Way, int] = {} if measured or unreachable else {"plugin": certain}
-    return found if taken else {**found, "option": min(certain, 1)}
+    pytests = [call.program for call in calls if call.runner.name == "pytest" and call.tests and not call.program.clean]
+    measured = env.get("COVERAGE_PROCESS_START") or env.get("COVERAGE_PROCESS_CONFIG")
+    hidden = any(one.command.negated or one.isolated or "coverage" in one.through for one in pytests)
+    if not pytests or measured or hidden:
+        return None
+    return sum(not (one.command.fallback or one.command.optional) for one in pytests)

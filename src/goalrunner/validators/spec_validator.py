@@ -16,6 +16,7 @@ from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext
 from goalrunner.core.shell_programs import label
 from goalrunner.core.verdict import FEEDBACK_TAIL, ValidatorResult
+from goalrunner.system.launcher import tail_of
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BYTES = 16 * FEEDBACK_TAIL
@@ -24,12 +25,12 @@ _LINES_BYTES = 256_000
 _LONGEST_LINE = 1_000
 
 
-def tail_of(path: Path) -> str:
-    """Return the last FEEDBACK_TAIL characters of a file, without colour codes and NULs; empty if there is no file.
+def feedback_of(path: Path) -> str:
+    """Return the last FEEDBACK_TAIL characters of a file, without colour codes; empty if there is no file.
 
     A longer text begins with a whole line, or with a whole word of a long one.
     """
-    text = _COLOUR.sub("", end_of(path, _BYTES)).replace("\0", "�").strip()
+    text = _COLOUR.sub("", tail_of(path, _BYTES)).strip()
     if len(text) <= FEEDBACK_TAIL:
         return text
     cut, tail = text[-FEEDBACK_TAIL - 1], text[-FEEDBACK_TAIL:]
@@ -39,23 +40,9 @@ def tail_of(path: Path) -> str:
 
 def text_of_end(path: Path, most: int = _LINES_BYTES) -> tuple[str, bool]:
     """Return the last `most` bytes of an output without colour codes and very long lines, and whether they are all of it."""
-    lines = _COLOUR.sub("", end_of(path, most)).split("\n")
+    lines = _COLOUR.sub("", tail_of(path, most)).split("\n")
     short = "\n".join(line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines)
     return short, not path.exists() or path.stat().st_size <= most
-
-
-def end_of(path: Path, most: int) -> str:
-    """Return the last `most` bytes of a file as text; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - most, 0))
-            data = file.read()
-    except OSError:
-        return ""
-    if size > most:  # the cut may have gone through a character
-        data = data.lstrip(bytes(range(0x80, 0xC0)))
-    return data.decode(errors="replace")
 
 
 def bounded(text: str) -> str:
@@ -121,7 +108,7 @@ class NamedValidator:
     ) -> ValidatorResult:
         """Return a result; a red one without feedback has the end of the output."""
         if feedback is None:
-            feedback = tail_of(completion.output) if completion and reason != "passed" else ""
+            feedback = feedback_of(completion.output) if completion and reason != "passed" else ""
         return ValidatorResult(
             name=self.name,
             passed=reason == "passed",

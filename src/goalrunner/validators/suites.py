@@ -10,7 +10,7 @@ from pathlib import Path
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import RunnerCount, SuiteRecord
 from goalrunner.validators.check_files import lines_followed, text_of
-from goalrunner.validators.runners import GO_PACKAGE, PYTEST_NO_TESTS, PYTEST_USAGE, RUNNERS, Call, Runner
+from goalrunner.validators.runners import CARGO_RESULT, GO_PACKAGE, PYTEST_NO_TESTS, PYTEST_USAGE, RUNNERS, Call, Runner
 from goalrunner.validators.spec_validator import text_of_end
 
 GO = "go test "
@@ -24,11 +24,10 @@ _GO_TEST = re.compile(rf"--- (?:PASS|FAIL): (?P<test>[^\s/]+) \([0-9.]+s\)$|{GO_
 _GO = re.compile(r"\bgo (?:test|vet|build|run|list|install|generate)\b")
 _GO_UNREADABLE = re.compile(r"-json\b|GOFLAGS|-bench\b|-test\.|-v\b|[|>`]|\$\(go")
 """What uses the output of go itself."""
-_CARGO_STEP = re.compile(
-    r"^(?: +Running (?:unittests )?(\S+) \(.*\)| +(Doc-tests) \S+| *(running \d+ tests?) *"
-    r"|test (?P<test>\S.*?)(?: - should panic| - compile(?: fail)?)? \.\.\. (?:ok|FAILED)(?: \(\d.*\))?"
-    r"| *test result: \S+ (?P<passed>\d+) passed; (?P<failed>\d+) failed; .*)$",
-    re.MULTILINE,
+_CARGO_PROGRAM = re.compile(r"^ +(?:Running (?:unittests )?(\S+) \(.*\)|(?:Doc-tests) \S+)$", re.MULTILINE)
+_CARGO_BEGIN = re.compile(r"^ *running \d+ tests? *$", re.MULTILINE)
+_CARGO_TEST = re.compile(
+    r"^test (\S.*?)(?: - should panic| - compile(?: fail)?)? \.\.\. (?:ok|FAILED)(?: \(\d.*\))?$", re.MULTILINE
 )
 _CARGO_DOC = re.compile(r"(\S+) - (.*?) ?\(line (\d+)\)")
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
@@ -186,22 +185,19 @@ def _of_cargo(output: str) -> tuple[str, list[str]]:
     The ids are relative to the package. There are none if output of tests stands between the names. With `-q`, cargo
     prints no names, and not which program it starts.
     """
-    early, target, began, ended, ids, names, legible = "", "", False, False, [], 0, True
-    for step in _CARGO_STEP.finditer(output):
-        if step["test"]:
-            ids += [_cargo_id(target, step["test"])] if target else []
-            names += 1
-            continue
-        if step[3] and began and target:
-            continue  # a test printed it
-        if step["passed"]:
-            ended, legible = True, legible and names == int(step["passed"]) + int(step["failed"])
-        elif began and (target or step[3]):
-            early = early or target or "cargo test"
-        target = step[1] or ("doc" if step[2] else target)
-        began, names = bool(step[3]), 0
-    early = early or ((target or "cargo test") if began else "")
-    return early if target or ended else "", ids if legible else []
+    before, *parts = _CARGO_PROGRAM.split(output)
+    began, ended = len(_CARGO_BEGIN.findall(before)), len(CARGO_RESULT.findall(before))
+    early = "cargo test" if 0 < ended < began else ""
+    ids: list[str] = []
+    legible = True
+    for target, text in zip(parts[::2], parts[1::2], strict=True):
+        results, names = [*CARGO_RESULT.finditer(text)], _CARGO_TEST.findall(text)
+        if not results and _CARGO_BEGIN.search(text):
+            early = early or target or "doc"
+        if results and len(names) != sum(int(result[2]) + int(result[3]) for result in results):
+            legible = False
+        ids += [_cargo_id(target or "doc", name) for name in names]
+    return early, ids if legible else []
 
 
 def _cargo_id(target: str, name: str) -> str:
