@@ -385,15 +385,6 @@ async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monke
 
 
 @linux
-async def test_without_lists_of_children_the_whole_table_is_read(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.system.process_table._lists_children", False)
-
-    done = await shell("(setsid sleep 1000 &) ; sleep 0.05")
-
-    assert done.survivors == ("sleep",)
-
-
-@linux
 async def test_without_adoption_the_mark_finds_them(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalrunner.system.child.adopt_orphans", lambda: False)
 

@@ -1,4 +1,4 @@
-"""Ending processes on a system without /proc, such as macOS: psutil shows the process table."""
+"""Ending processes on a system that does not give orphans a new parent, such as macOS."""
 
 from __future__ import annotations
 
@@ -28,22 +28,13 @@ made[0].wait()
 
 
 @pytest.fixture(autouse=True)
-def without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("psutil")
-    monkeypatch.setattr(process_table, "_proc", False)
+def without_adoption(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalrunner.system.child.adopt_orphans", lambda: False)
 
 
 def alive(pid: int) -> bool:
     found = process_table.entry(pid)
     return found is not None and found.living
-
-
-async def test_a_process_is_described_as_with_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    described = process_table.entry(os.getpid()), process_table.has_token(os.getpid(), "none")
-    monkeypatch.setattr(process_table, "_proc", True)
-    assert described == (process_table.entry(os.getpid()), False)
-    assert os.getpid() in process_table.children(os.getppid())
 
 
 async def test_processes_in_other_groups_and_sessions_end_with_their_parent(tmp_path: Path) -> None:

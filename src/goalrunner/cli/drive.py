@@ -42,10 +42,7 @@ def drive(
     from goalrunner.records.run_folder import RunFolder
     from goalrunner.reports.figures import outcome_text
     from goalrunner.reports.progress import open_progress
-    from goalrunner.system.watchdog import claim_adopted
 
-    if main.is_program:
-        claim_adopted()
     stream = sys.stderr if json else sys.stdout
     with open_progress(stream, quiet=quiet, place=workspace_state) as progress:
         approver = terminal_approver(stream, progress.suspended)

@@ -17,8 +17,6 @@ READER_GONE = 141  # exit code if the reader of stdout has closed it: 128 + SIGP
 
 T = TypeVar("T")
 
-is_program = False  # whether this process is the program `goal`, and all of its children belong to the run
-
 
 def program() -> NoReturn:
     """Run the command line of the process and end it.
@@ -26,8 +24,6 @@ def program() -> NoReturn:
     After an import of LiteLLM, even a partial one, the interpreter is not finalized: its finalizers import modules and can
     wait forever for the lock of an interrupted import. All output is flushed by then.
     """
-    global is_program
-    is_program = True
     code = main()
     if "litellm" in sys.modules:
         os._exit(code)

@@ -17,7 +17,7 @@ from signal import SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN
 
 from goalrunner.system import process_table
 from goalrunner.system.process_table import Process, lowered_limit, send_signal, tagged
-from goalrunner.system.watchdog import Watchdog, adopt_orphans, adopted_processes
+from goalrunner.system.watchdog import Watchdog, adopt_orphans
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -54,6 +54,7 @@ class ChildProcess:
         self._grace = grace
         self._over = False
         self._forced = False
+        self._gone = False
         self._left: dict[int, str] = {}
         self._pidfd: int | None = None
         if sys.platform == "linux":
@@ -82,15 +83,7 @@ class ChildProcess:
         """Wait at most that long for its end; return `ended()`."""
         if self._pidfd is None or self.ended():
             return await self._until(self.ended, seconds)
-        loop = asyncio.get_running_loop()
-        over = asyncio.Event()
-        loop.add_reader(self._pidfd, over.set)
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await over.wait()
-        finally:
-            loop.remove_reader(self._pidfd)
+        await ready(self._pidfd, seconds)
         return self.ended()
 
     def signal_group(self, number: signal.Signals) -> None:
@@ -100,16 +93,17 @@ class ChildProcess:
 
     def living(self) -> dict[int, Process]:
         """Return every living process of the launch but the child itself, by id, and reap those that are dead."""
-        everyone = process_table.children(os.getpid())
-        if not adopt_orphans():
+        if adopt_orphans():
+            everyone = process_table.children(os.getpid(), recursive=True)
+        else:
             everyone = [one.pid for one in process_table.all_processes()]
-        roots = [] if self.ended() else process_table.children(self.pid)
-        roots += [pid for pid in everyone if pid != self.pid and self._is_ours(pid)]
-        orphans = adopted_processes()
-        found = process_table.family([*roots, *orphans])
+        parent = None if self.ended() else self.pid
+        found: dict[int, Process] = {}
+        for one in filter(None, map(process_table.entry, everyone)):  # parents come first
+            if one.pid != self.pid and (one.parent in found or one.parent == parent or self._is_ours(one)):
+                found[one.pid] = one
         for one in found.values():
-            # A dead orphan may be a child of another part of this program, which reaps it.
-            if not one.living and one.parent == os.getpid() and one.pid not in orphans:
+            if not one.living and one.parent == os.getpid():
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(one.pid, os.WNOHANG)
         return {pid: one for pid, one in found.items() if one.living}
@@ -137,7 +131,8 @@ class ChildProcess:
             self._pidfd = None
 
     def _all_gone(self) -> bool:
-        return self.ended() and not self.living()
+        self._gone = self._gone or (self.ended() and not self.living())
+        return self._gone
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait at most that long until the condition is true; return whether it is."""
@@ -159,13 +154,26 @@ class ChildProcess:
             if one.group != self.pid:
                 send_signal(one.pid, number)
 
-    def _is_ours(self, pid: int) -> bool:
-        one = process_table.entry(pid)
+    def _is_ours(self, one: Process) -> bool:
         # The first look costs least: a process never returns to the session of this program.
-        if one is None or one.session == os.getsid(0):
+        if one.session == os.getsid(0):
             return False
-        has_tag = process_table.has_token(pid, self._token) or process_table.has_limit(pid, self.limit)
+        has_tag = process_table.has_token(one.pid, self._token) or process_table.has_limit(one.pid, self.limit)
         return has_tag or self.pid in (one.session, one.group)
+
+
+async def ready(file: int, seconds: float, *, to_write: bool = False) -> None:
+    """Wait until an open file can be read, or written, but at most that long."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    add, remove = (loop.add_writer, loop.remove_writer) if to_write else (loop.add_reader, loop.remove_reader)
+    add(file, over.set)
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await over.wait()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            remove(file)
 
 
 @asynccontextmanager
@@ -188,7 +196,7 @@ async def started(
     token = secrets.token_hex(8)
     child = start(argv, cwd, tagged(env, watchdog.token, token) if marked else env, streams, token, grace)
     try:
-        watchdog.began(child.pid, token, child.limit)
+        watchdog.began(child.pid, child.limit)
         yield child
     finally:
         try:

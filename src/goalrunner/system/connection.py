@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
 from goalrunner.core.errors import AgentNotInstalled
 from goalrunner.system.bubblewrap import SandboxPolicy
-from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, started
+from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, ready, started
 from goalrunner.system.launcher import GRACE, opened_sink
 from goalrunner.system.process_table import Process, send_signal
 from goalrunner.system.sandbox import unstartable, unstarted
@@ -50,7 +50,6 @@ class Pipes:
 
     async def read(self, over: Callable[[], bool]) -> bytes:
         """Return what can be read as soon as there is something; empty at the end."""
-        loop = asyncio.get_running_loop()
         while self._source in self._open:
             ended = over()  # before reading: what it wrote before its end can then be read
             try:
@@ -58,7 +57,7 @@ class Pipes:
             except BlockingIOError:
                 if ended:
                     return b""
-                await _ready(loop.add_reader, loop.remove_reader, self._source)
+                await ready(self._source, _PIPE_POLL)
             else:
                 await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
                 return data
@@ -66,7 +65,6 @@ class Pipes:
 
     async def write(self, data: bytes, over: Callable[[], bool]) -> None:
         """Write all of `data`. Raise ConnectionError if the child no longer reads."""
-        loop = asyncio.get_running_loop()
         rest = memoryview(data)
         while rest:
             if self._sink not in self._open:
@@ -76,20 +74,7 @@ class Pipes:
             except BlockingIOError:
                 if over():
                     raise ConnectionError("the process has ended") from None
-                await _ready(loop.add_writer, loop.remove_writer, self._sink)
-
-
-async def _ready(add: Callable[..., object], remove: Callable[[int], object], pipe: int) -> None:
-    """Wait until the pipe can be read or written, or until the next look at the child."""
-    ready = asyncio.Event()
-    add(pipe, ready.set)
-    try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PIPE_POLL):
-                await ready.wait()
-    finally:
-        with suppress(OSError, ValueError):
-            remove(pipe)
+                await ready(self._sink, _PIPE_POLL, to_write=True)
 
 
 @dataclass(frozen=True)

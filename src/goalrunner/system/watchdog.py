@@ -1,4 +1,4 @@
-"""Processes without a parent: the runner adopts them, and a watchdog process ends those of a killed runner."""
+"""Processes without a parent: the runner becomes their parent, and a watchdog process ends those of a killed runner."""
 
 from __future__ import annotations
 
@@ -39,41 +39,6 @@ def adopt_orphans() -> bool:
         return False
 
 
-_commands: dict[int, tuple[str, int]] = {}
-"""The running commands of all launchers, with the tokens and limits that tag their processes."""
-_before: frozenset[int] = frozenset()
-
-
-def claim_adopted() -> None:
-    """Treat children as adopted from now on if this package does not start them; existing sessions are left alone.
-
-    Git and other helpers of this package stay in the session of this program.
-    """
-    global _before
-    if not _before and adopt_orphans():
-        own = (process_table.entry(pid) for pid in process_table.children(os.getpid()))
-        _before = frozenset({os.getsid(0), *(child.session for child in own if child is not None)})
-
-
-def adopted_processes() -> list[int]:
-    """Return living children that were adopted and belong to no running command; none before `claim_adopted`."""
-    return [pid for pid in process_table.children(os.getpid()) if _is_adopted(pid)] if _before else []
-
-
-def _is_adopted(pid: int) -> bool:
-    one = process_table.entry(pid)
-    if one is None or not one.living or one.session in _before or _commands.keys() & {pid, one.session, one.group}:
-        return False
-    try:
-        os.kill(pid, 0)
-    except OSError:  # it belongs to another user
-        return False
-    return not any(
-        process_table.has_token(pid, token) or process_table.has_limit(pid, limit)
-        for token, limit in _commands.values()
-    )
-
-
 _SCRIPT = """\
 trap '' HUP INT QUIT TERM PIPE
 while read -r line; do running=$line; done
@@ -109,17 +74,15 @@ class Watchdog:
                     os.set_blocking(self._sink, False)
                     self._release = weakref.finalize(self, _end_watchdog, process, self._sink)
 
-    def began(self, pid: int, token: str, limit: int) -> None:
-        """Note a launch: its process, and the token and the resource limit (0: none) that tag it."""
+    def began(self, pid: int, limit: int) -> None:
+        """Note a launch: its process, and the resource limit (0: none) that tags it."""
         with self._lock:
-            _commands[pid] = (token, limit)
             self._running[pid] = limit
             self._send()
 
     def ended(self, pid: int) -> None:
         """Note that a launch has ended."""
         with self._lock:
-            _commands.pop(pid, None)
             self._running.pop(pid, None)
             self._send()
 
