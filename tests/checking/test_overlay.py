@@ -478,7 +478,7 @@ async def test_commands_side_by_side_do_not_end_each_other(place: Place) -> None
         short, first, second = await asyncio.gather(
             run(f"setsid sleep {NAP} & sleep 0.2", 0), run(long, 1), run(daemon, 2)
         )
-        assert (short.survivors, first.survivors, second.survivors) == ((), (), ("sleep",))
+        assert (short.survivors, first.survivors, second.survivors) == (("sleep",), (), ())
         assert (first.exit_code, second.exit_code) == (0, 0)
         assert await checks("cat kept daemon") == "kept\nkept\n"
 

@@ -137,40 +137,31 @@ def test_a_short_write_is_continued(store: ArtifactStore, monkeypatch: pytest.Mo
     assert store.read(store.put(b"all of it")) == b"all of it"
 
 
-@pytest.mark.bench
-def test_once_it_is_hurried_the_two_ends_of_a_file_are_kept_in_whole_lines(
-    store: ArtifactStore, tmp_path: Path
-) -> None:
+def test_once_it_is_hurried_the_rest_of_a_file_is_left_out(store: ArtifactStore, tmp_path: Path) -> None:
     source = tmp_path / "output"
     line = f"token={SECRET} and so on, and on\n".encode()
-    with source.open("wb") as file:
-        file.write(b"first line\n")
-        for _ in range(30):
-            file.write(line * 30_000)
-        file.write(b"last line\n")
-    looks = iter([False, False])
+    source.write_bytes(b"first line\n" + line * 200_000)
+    looks = iter([False])
 
     ref = store.adopt(source, lambda: next(looks, True))
 
     kept = store.read(ref)
     assert not source.exists()
     assert kept.startswith(b"first line\n")
-    assert kept.endswith(b"last line\n")
-    assert kept.count(b"bytes and more left out, for the run was cut ...]\n") == 1
-    assert 2_000_000 < len(kept) < 5_000_000
-    rest = {one for one in kept.split(b"\n") if b"left out" not in one}
-    assert rest == {b"first line", b"token=[redacted:MY_TOKEN] and so on, and on", b"last line", b""}
+    assert kept.endswith(b"bytes and more left out, for the run was cut ...]\n")
+    assert 1_000_000 < len(kept) < 3_000_000
+    assert kept.count(b"token=[redacted:MY_TOKEN] and so on, and on") > 1_000
+    assert SECRET.encode() not in kept
 
 
-@pytest.mark.parametrize("after_head", [True, False], ids=["head", "tail"])
 @pytest.mark.parametrize("known", ["a key by its form", "a value of the environment"])
-def test_no_secret_of_several_lines_is_cut_in_two(tmp_path: Path, known: str, after_head: bool) -> None:
+def test_no_secret_of_several_lines_is_cut_in_two(tmp_path: Path, known: str) -> None:
     body = "".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC{number:04}\n" for number in range(26))
     edge = "PRIVATE KEY-----\n" if known == "a key by its form" else "PASSPHRASES-----\n"
     secret = f"-----BEGIN {edge}{body}-----END {edge}"
     store = ArtifactStore(tmp_path / "artifacts", Redactor({"MY_TOKEN": secret} if "value" in known else {}))
     size, end = 5 << 20, 1 << 20
-    place = (end if after_head else size - end) - len(secret) // 2
+    place = end - len(secret) // 2
     data = bytearray(b"x" * 99 + b"\n") * (size // 100 + 1)
     data[place - 1 : place + len(secret)] = f"\n{secret}".encode()
     source = tmp_path / "output"
@@ -179,23 +170,7 @@ def test_no_secret_of_several_lines_is_cut_in_two(tmp_path: Path, known: str, af
     kept = store.read(store.adopt(source, lambda: True))
 
     assert [line for line in body.splitlines() if line.encode() in kept] == []
-    assert len(kept) > 2 * end - 300_000
-
-
-def test_half_a_secret_at_the_gap_of_a_single_line_is_left_out(tmp_path: Path) -> None:
-    secret = "".join(f"s3cret-{number:05}-" for number in range(2_000))
-    store = ArtifactStore(tmp_path / "artifacts", Redactor({"MY_TOKEN": secret}))
-    size, end = 6 << 20, 1 << 20
-    data = bytearray(b"x" * size)
-    for place in (end, size - end):
-        data[place - len(secret) // 2 : place - len(secret) // 2 + len(secret)] = secret.encode()
-    source = tmp_path / "output"
-    source.write_bytes(data)
-
-    kept = store.read(store.adopt(source, lambda: True))
-
-    assert b"s3cret" not in kept
-    assert b"bytes and more left out" in kept
+    assert len(kept) > end - 300_000
 
 
 def test_a_short_file_is_kept_whole_whatever_the_hurry(store: ArtifactStore, tmp_path: Path) -> None:

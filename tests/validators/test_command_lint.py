@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.goal_tables import Expectation, ValidatorSpec
-from goalrunner.validators.exit_codes import weaknesses_of
+from goalrunner.validators.command_lines import weaknesses_of
 
 
 def weaknesses(line: str) -> tuple[str, ...]:

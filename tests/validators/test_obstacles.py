@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.validators.obstacles import Place, missing_program, misspelled, mistyped, obstacle
+from goalrunner.validators.command_lines import Place, missing_program, misspelled
+from goalrunner.validators.obstacles import mistyped, obstacle
 
 
 @pytest.fixture

@@ -32,12 +32,7 @@ async def test_a_red_is_run_again(tmp_path: Path, needed: int, passed: bool, sum
     result, output = await validator.validate(validation(tmp_path / "ws", tmp_path))
     assert (result.passed, result.summary, result.hidden) == (passed, summary, True)
     assert output is not None
-    tries = min(needed, 3)
-    if tries == 1:
-        assert output.read_text() == "try\n"
-    else:
-        reds = "".join(f"--- try {at} of 3: exit 1\ntry\n\n" for at in range(1, tries))
-        assert output.read_text() == f"{reds}--- try {tries} of 3: exit {int(not passed)}\ntry\n\n"
+    assert output.read_text() == "try\n"
     assert [path.suffix for path in tmp_path.iterdir() if path.is_file()] == [".out"]
 
 

@@ -36,7 +36,7 @@ from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment, in_thread
-from goalrunner.validators.baseline_status import with_variables
+from goalrunner.validators.baseline_status import scripts_at_start
 from goalrunner.validators.kinds import build_validators
 
 
@@ -144,7 +144,7 @@ def _parts(
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
     """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
     env = child_environment(config.sandbox.environ, withhold=config.withheld)
-    return tuple(build_validators(with_variables(config.goal.validators, config.workspace), launcher, env))
+    return tuple(build_validators(scripts_at_start(config.goal.validators, config.workspace)[0], launcher, env))
 
 
 def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:

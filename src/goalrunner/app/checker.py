@@ -32,13 +32,11 @@ from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.validators.baseline_status import (
     BaseResults,
-    check_scripts_at_start,
-    is_environmental,
-    with_variables,
-    without_space,
+    scripts_at_start,
 )
 from goalrunner.validators.fewer_tests import complete, with_uncollected
 from goalrunner.validators.kinds import build_validators
+from goalrunner.validators.obstacles import is_environmental, without_space
 
 NEEDED_IGNORED = "needs ignored files"
 NOT_ISOLATED = "not isolated"
@@ -61,12 +59,11 @@ class CheckRunner:
         self._store = store
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
         self.env = child_environment(config.sandbox.environ, withhold=config.withheld)
-        self._specs = with_variables(goal.validators, workspace, start / "variables.json")
+        self._specs, scripts = scripts_at_start(goal.validators, workspace, start / "scripts.json")
         self._callables, self._live = config.options.validators, config.options.live
         named = zip(build_validators(self._specs, processes, self.env), self._specs, strict=True)
         self._final = frozenset(validator.name for validator, spec in named if spec.retries == 0)
         self._outputs = settings.outputs
-        scripts = check_scripts_at_start(goal.validators, workspace, start / "scripts.json")
         scripts |= goal_file_rule(config.options.goal_file, workspace)
         self._protection = self._rules = Protection(
             settings.protect, settings.editable, settings.allow, scripts, setup=choice.kind == "checkout"

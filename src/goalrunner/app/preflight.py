@@ -26,8 +26,7 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.check_files import check_files
-from goalrunner.validators.exit_codes import weaknesses_of
-from goalrunner.validators.obstacles import Place, missing_program, syntax_error
+from goalrunner.validators.command_lines import Place, missing_program, syntax_error, weaknesses_of
 from goalrunner.validators.spec_validator import name_of
 
 # Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace.

@@ -63,7 +63,7 @@ class ArtifactStore:
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
         """Store a file's content, secrets replaced, and remove the file. Memory is bounded. Raise RecordError.
 
-        As soon as `hurried()` is true, only the two ends of the remaining content are stored, with the omission marked.
+        As soon as `hurried()` is true, the remaining content is left out, with the omission marked.
         """
         with record_errors(f"cannot take over {path}"):
             # A link or a pipe in its place is refused.
@@ -96,28 +96,20 @@ class ArtifactStore:
         return self._folder / ref.sha256[:2] / ref.sha256
 
     def _content(self, file: BinaryIO, hurried: Callable[[], bool]) -> Iterator[bytes]:
-        """Yield the content of a file without secrets; once `hurried()` is true, only the end of what remains.
+        """Yield the content of a file without secrets; once `hurried()` is true, only how much of it is left out."""
+        left = 0
 
-        On both sides of the gap, what may be a part of a secret is left out as well.
-        """
-        margin = self._redactor.margin
-        gap = 0
-
-        def head() -> Iterator[bytes]:
-            nonlocal gap
+        def read() -> Iterator[bytes]:
+            nonlocal left
             while chunk := file.read(_CHUNK):
                 yield chunk
-                rest = os.fstat(file.fileno()).st_size - file.tell() - _CHUNK - margin
-                if rest > 0 and hurried():
-                    gap = rest
+                left = os.fstat(file.fileno()).st_size - file.tell()
+                if left > 0 and hurried():
                     return
 
-        yield from self._redactor.chunks(head(), is_cut=lambda: gap > 0)
-        if gap:
-            yield f"[... {gap:,} bytes and more left out, for the run was cut ...]\n".encode()
-            file.seek(gap, os.SEEK_CUR)
-            tail = self._redactor.data(file.read())
-            yield tail[tail.find(b"\n", margin) + 1 or margin :]
+        yield from self._redactor.chunks(read(), is_cut=lambda: left > 0)
+        if left > 0:
+            yield f"\n[... {left:,} bytes and more left out, for the run was cut ...]\n".encode()
 
     def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
         digest, size = hashlib.sha256(), 0

@@ -122,14 +122,9 @@ def read_lines(
             line = file.readline()
             if line.endswith(b"\n"):
                 offset, record = end.size, _parse(line, path, end.size)
-                if record.seq != end.seq + 1:
-                    raise LogDamage(path, offset, f"record {record.seq} at byte {offset} where {end.seq + 1} should be")
-                if record.p != end.link:
-                    said = "is not the first one of its log"
-                    if end.seq:  # which of the two lines was changed is unknown
-                        said = (
-                            f"does not follow the one at byte {end.start}: one of them differs from what was recorded"
-                        )
+                if (record.seq, record.p) != (end.seq + 1, end.link):
+                    before = f"the one at byte {end.start}: one of them differs from what was recorded"
+                    said = f"does not follow {before}" if end.seq else "is not the first one of its log"
                     raise LogDamage(path, offset, f"the record at byte {offset} {said}")
                 end = LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]), offset)
                 yield record, end

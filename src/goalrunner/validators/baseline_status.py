@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,47 +12,11 @@ from pydantic import TypeAdapter
 
 from goalrunner.checking.protection import BEFORE, COMPARED
 from goalrunner.core.errors import RecordError
-from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.files import write_whole
-from goalrunner.validators.check_files import check_files, named_paths, text_of
-from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE
+from goalrunner.validators.check_files import Role, check_files, named_paths, text_of
 from goalrunner.validators.spec_validator import variables_named
-
-_ENVIRONMENTAL = re.compile(
-    r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
-    r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
-    re.IGNORECASE,
-)
-"""What a check prints that misses something in its environment, rather than finding a fault in the work."""
-_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
-_BY_KERNEL = re.compile(
-    rf"EXDEV|cross-device link|{_NO_SPACE.pattern}|Operation not permitted|unshare\b.*failed|Read-only file system",
-    re.IGNORECASE,
-)
-"""What the kernel refuses in the check environment and may allow outside of it."""
-_FREE_BYTES = 1_000_000
-_PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
-
-
-def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
-    """Return whether a red result may be the fault of the environment: a missing program or module, or no tests.
-
-    With `incomplete`, something of the workspace is not there, so what a program prints about missing files counts too.
-    """
-    if result.exit_code in (126, 127) or result.reason == "not_found" or result.cannot_run:
-        return True
-    if result.exit_code in _PYTEST_ERRORS and "pytest" in result.command:
-        return True
-    patterns = (_BY_KERNEL, _ENVIRONMENTAL) if incomplete else (_BY_KERNEL,)
-    return any(pattern.search(result.feedback) for pattern in patterns)
-
-
-def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
-    """Return why validators failed if one reports that the disk is full and nothing can be written in a folder; else ""."""
-    if not any(not result.passed and _NO_SPACE.search(result.feedback) for result in results):
-        return ""
-    return f"no space left in {folder}" if shutil.disk_usage(folder).free < _FREE_BYTES else ""
 
 
 class BaseResults:
@@ -104,52 +66,40 @@ _RULES: Mapping[str, str] = {
 }
 
 
-def check_scripts_at_start(specs: Sequence[ValidatorSpec], workspace: Path, record: Path) -> dict[str, str]:
-    """Return workspace-relative paths, each with the reason why it belongs to a check.
+_Row = tuple[tuple[RunVariable, ...], dict[str, Role]]
+"""What a validator's scripts name, and the files that make up its check."""
 
-    They are looked up once, before the agent works, and kept in the file `record` for a run that is resumed. Raise
-    RecordError if that file is damaged or cannot be written.
+
+def scripts_at_start(
+    specs: Sequence[ValidatorSpec], workspace: Path, record: Path | None = None
+) -> tuple[tuple[ValidatorSpec, ...], dict[str, str]]:
+    """Return the validators with the variables that their scripts name in `pass_env`, and the paths that belong to checks.
+
+    With each path, relative to the workspace, stands the reason. The scripts are read once, before the agent works, and kept
+    in the file `record` for a run that is resumed. Raise RecordError if that file is damaged or cannot be written.
     """
-    # Paths alone: the name of a validator may be its command line, which may hold a secret.
-    rows = _recorded(record, len(specs), lambda: [check_files(spec, workspace) for spec in specs], dict[str, str])
+    # Paths alone are kept: the name of a validator may be its command line, which may hold a secret.
+    rows: list[_Row] | None = None if record is None else _read(record, list[_Row])
+    if rows is None:
+        rows = [_look(spec, workspace) for spec in specs]
+        if record is not None:
+            _write(record, rows)
+    if record is not None and len(rows) != len(specs):
+        raise _damaged(record)
     found: dict[str, tuple[str, str]] = {}
-    for row, spec in zip(rows, specs, strict=True):
-        for path, role in row.items():
+    for (_, roles), spec in zip(rows, specs, strict=True):
+        for path, role in roles.items():
             # Another validator may be stricter with a path that this one only compares.
             if role != "compared" or found.get(path, ("",))[0] not in ("named", "started"):
                 found[path] = role, f'{_RULES[role]} "{spec.name}"'
-    return {path: rule for path, (_, rule) in found.items()}
+    passed = [tuple(dict.fromkeys((*spec.pass_env, *row[0]))) for row, spec in zip(rows, specs, strict=True)]
+    known = tuple(spec.model_copy(update={"pass_env": names}) for spec, names in zip(specs, passed, strict=True))
+    return known, {path: rule for path, (_, rule) in found.items()}
 
 
-def with_variables(
-    specs: Sequence[ValidatorSpec], workspace: Path, record: Path | None = None
-) -> tuple[ValidatorSpec, ...]:
-    """Return the validators, with the variables of the run that their scripts name in `pass_env`.
-
-    The scripts are read once, before the agent works; what they name is kept in the file `record`. Raise RecordError
-    like `check_scripts_at_start`.
-    """
-
-    def find() -> list[tuple[str, ...]]:
-        texts = ["\n".join(text_of(workspace / path) for path in named_paths(spec, workspace)) for spec in specs]
-        return [variables_named(text) for text in texts]
-
-    rows = find() if record is None else _recorded(record, len(specs), find, tuple[str, ...])
-    return tuple(
-        spec.model_copy(update={"pass_env": tuple(dict.fromkeys((*spec.pass_env, *row)))}) if row else spec
-        for spec, row in zip(specs, rows, strict=True)
-    )
-
-
-def _recorded(record: Path, number: int, find: Callable[[], Any], row: Any) -> Any:
-    """Return the rows that `record` holds, one for each validator; if it does not exist, find and write them."""
-    if (known := _read(record, list[row])) is not None:
-        if len(known) != number:
-            raise _damaged(record)
-        return known
-    found = find()
-    _write(record, found)
-    return found
+def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
+    texts = "\n".join(text_of(workspace / path) for path in named_paths(spec, workspace))
+    return variables_named(texts), check_files(spec, workspace)
 
 
 def _read(path: Path, kind: Any) -> Any:

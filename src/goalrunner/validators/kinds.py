@@ -25,9 +25,9 @@ from goalrunner.core.verdict import NOT_PASSED, TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators import child
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
-from goalrunner.validators.exit_codes import contradiction
+from goalrunner.validators.command_lines import Place
 from goalrunner.validators.fewer_tests import ended_early
-from goalrunner.validators.obstacles import Place, mistyped, obstacle
+from goalrunner.validators.obstacles import mistyped, obstacle
 from goalrunner.validators.pytest_report import PytestReporting, Report
 from goalrunner.validators.runners import calls, reports_needed
 from goalrunner.validators.spec_validator import (
@@ -40,7 +40,7 @@ from goalrunner.validators.spec_validator import (
     name_of,
     passed_variables,
 )
-from goalrunner.validators.suites import SuiteReader, summary_of
+from goalrunner.validators.suites import SuiteReader, contradiction, summary_of
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 

@@ -1,14 +1,11 @@
-"""Why a validator's own command line cannot work on this machine: found before it runs, or from what it printed."""
+"""Whether a validator cannot work on this machine or in its environment, as far as its result tells."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
+from collections.abc import Iterable
 from pathlib import Path
 
 from goalrunner.core.ports import HIDDEN
@@ -17,23 +14,9 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.check_files import make_targets, makefile_in, package_scripts, text_of
+from goalrunner.validators.command_lines import Place, missing_words, misspelled, stem
 from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE, calls
 
-_PLAIN = re.compile(r"[\w.+@%,:/-]+")
-_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
-_BUILTINS = frozenset(
-    """
-    : [ [[ bg break cd command continue declare echo exit export false fc fg getopts jobs kill let local popd printf
-    pushd pwd read readonly return set shift shopt test time times trap true type typeset ulimit umask unset wait
-    """.split()  # noqa: SIM905 - a table, to be read
-)
-"""Commands of the shell itself that make no program available."""
-_LOADING = frozenset({".", "source", "eval", "alias", "builtin", "hash"})
-"""Commands after which it is not known which programs there are."""
-_TRANSPARENT = frozenset("env exec command nohup nice timeout sh bash dash coverage".split())  # noqa: SIM905
-"""Programs that look up what they start on the same PATH as the shell."""
-_LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
-"""Folders of a workspace in which programs are installed."""
 _TOOLS = frozenset(
     """
     ruff mypy pyright flake8 pylint black isort bandit tox nox pytest unittest behave build coverage nose2 pip pre_commit
@@ -41,109 +24,6 @@ _TOOLS = frozenset(
     """.split()  # noqa: SIM905 - a table, to be read
 )
 """Modules that are started with `python -m` to check or build a project. The work does not bring them."""
-_PARSE_TIMEOUT = 10.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where validators run: the workspace, the folder that a line starts in, and its environment variables."""
-
-    workspace: Path
-    folder: Path
-    env: Mapping[str, str]
-
-    @property
-    def programs_path(self) -> str:
-        """The variable PATH."""
-        return self.env.get("PATH", os.defpath)
-
-    def may_get_programs(self) -> bool:
-        """Return whether the work may put a program into a folder of PATH, rather than install a package there."""
-        entries = (
-            Path(os.path.normpath(self.folder / entry)) for entry in self.programs_path.split(os.pathsep) if entry
-        )
-        own = (entry for entry in entries if entry.is_relative_to(self.workspace))
-        return any(folder.name != ".bin" and not (folder.parent / "pyvenv.cfg").exists() for folder in own)
-
-
-def syntax_error(line: str) -> str:
-    """Return what the shell says of a line that it cannot parse; empty if it can. The line is not executed."""
-    argv = [SHELL, "-n", "-c", line]
-    try:
-        done = subprocess.run(
-            argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PARSE_TIMEOUT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return ""
-    said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-    return re.sub(r"^\S*sh: (?:-c: )?(?:line )?\d+: ", "", said) if done.returncode else ""
-
-
-def missing_program(line: str, place: Place) -> tuple[str, str] | None:
-    """Return that the first program of a line is not on PATH, and a hint; None if it is, or if that is not certain."""
-    for program in programs(line):
-        command = program.command
-        is_certain = not (command.fallback or command.optional) and (command.lost is None or command.lost.how == "|")
-        if not is_certain or _is_unknown(program):
-            return None
-        if program.name not in _BUILTINS:
-            return next(_missing(program, place), None)
-    return None
-
-
-def _is_unknown(program: Program) -> bool:
-    """Return whether it is not known what a program runs, or which programs exist from there on."""
-    sets_path = any("PATH=" in word for word in (*program.assignments, *program.command.words[:2]))
-    return bool(program.problem) or sets_path or program.name in _LOADING
-
-
-def _missing(program: Program, place: Place) -> Iterator[tuple[str, str]]:
-    """Yield the words of a command that are looked up on PATH and not found: what is said of each, and a hint."""
-    if program.clean or _is_unknown(program):
-        return
-    is_passed_on = all(name in _TRANSPARENT or _PYTHON.fullmatch(name) for name in program.through)
-    words = [word for word in program.command.words[:1] if is_passed_on or word in program.through]
-    words += program.words[:1] if is_passed_on and not program.module else ()
-    for word in dict.fromkeys(words):
-        is_name = _PLAIN.fullmatch(word) and "/" not in word and word not in _BUILTINS
-        if is_name and shutil.which(word, path=place.programs_path) is None:
-            near = _similar_program(word, place)
-            if near or not place.may_get_programs():
-                hint = f"did you mean {near}?" if near else f"install {word}, or name another program in the goal file"
-                yield f"{word}: not found", hint
-
-
-def _similar_program(name: str, place: Place) -> str:
-    """Return the program that may be meant: one of the workspace's own environment, or one on PATH with a similar name."""
-    for folder in _LOCAL:
-        if os.access(place.folder / folder / name, os.X_OK):
-            return f"{folder}/{name}"
-    folders = (Path(entry) for entry in place.programs_path.split(os.pathsep) if entry)
-    return misspelled(name, {path.name for folder in folders if folder.is_dir() for path in folder.iterdir()})
-
-
-def misspelled(word: str, known: Iterable[str]) -> str:
-    """Return a name from which a word of four or more letters differs in one letter, but not in digits alone; else "".
-
-    What names of tests have in common is not compared.
-    """
-
-    def differs_in_one(name: str) -> bool:
-        one, other = _stem(word), _stem(name)
-        longest, alike = max(len(one), len(other), 1), SequenceMatcher(None, one, other).ratio()
-        return 4 <= longest <= longest * alike + 1 and re.sub(r"\d", "", one) != re.sub(r"\d", "", other)
-
-    return next(filter(differs_in_one, get_close_matches(word, sorted(known), 5, 0.6)), "")
-
-
-_AROUND = re.compile(r"^tests?_|_tests?(?=\.|$)|\..*")
-
-
-def _stem(path: str) -> str:
-    """Return the name of a file without what names of tests have in common."""
-    return _AROUND.sub("", Path(path).name)
-
-
 _NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
 _UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
 _OF_PLUGINS = re.compile(r"-n|--(?:(?:no-)?cov|benchmark|dist|numprocesses|reruns|timeout)")
@@ -178,7 +58,7 @@ def _not_started(result: ValidatorResult, place: Place) -> str:
     if HIDDEN in said:
         return f'{said}; name its real folder in PATH, or write [workspace] sandbox = "none"'
     for program in programs(result.command):
-        for missing, hint in _missing(program, place):
+        for missing, hint in missing_words(program, place):
             if re.search(rf"(?<![\w./-]){re.escape(missing.partition(':')[0])}(?![\w./-])", said):
                 return f"{missing}; {hint}"
         path, word = _path_of(program, place)
@@ -254,7 +134,7 @@ def _similar(found: re.Match[str], place: Place) -> tuple[str, str]:
 
 def _names(text: str, path: str) -> bool:
     """Return whether a text names a path, its last part, or that part without what names of tests have in common."""
-    words = "|".join(re.escape(word) for word in {Path(path).name, _stem(path)} if word)
+    words = "|".join(re.escape(word) for word in {Path(path).name, stem(path)} if word)
     return bool(words) and re.search(rf"(?<![\w-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
 
 
@@ -277,7 +157,7 @@ def _similar_path(path: str, place: Place) -> str:
     is_file = path.endswith(".py")
     known = set(files) if is_file else {folder for file in files for folder in file.parents if folder.name}
     near = name if name in {one.name for one in known} else misspelled(name, {one.name for one in known})
-    if is_file and near != name and _stem(near).removesuffix("s") == _stem(name).removesuffix("s"):
+    if is_file and near != name and stem(near).removesuffix("s") == stem(name).removesuffix("s"):
         return ""  # a plural may be a new file
     same = sorted((one for one in known if one.name == near), key=lambda one: len(one.parts))
     return str(same[0]) if len(same) == 1 or (same and not is_file) else ""
@@ -293,3 +173,39 @@ def _folder_of_sources(line: str, place: Place) -> str:
         if folder.is_dir() and not has_tests and any(folder.rglob("*.py")) and len(tops) == 1:
             return f"no tests collected in {word}; did you mean {min(tops)}?"
     return ""
+
+
+_ENVIRONMENTAL = re.compile(
+    r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
+    r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
+    re.IGNORECASE,
+)
+"""What a check prints that misses something in its environment, rather than finding a fault in the work."""
+_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
+_BY_KERNEL = re.compile(
+    rf"EXDEV|cross-device link|{_NO_SPACE.pattern}|Operation not permitted|unshare\b.*failed|Read-only file system",
+    re.IGNORECASE,
+)
+"""What the kernel refuses in the check environment and may allow outside of it."""
+_FREE_BYTES = 1_000_000
+_PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
+
+
+def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
+    """Return whether a red result may be the fault of the environment: a missing program or module, or no tests.
+
+    With `incomplete`, something of the workspace is not there, so what a program prints about missing files counts too.
+    """
+    if result.exit_code in (126, 127) or result.reason == "not_found" or result.cannot_run:
+        return True
+    if result.exit_code in _PYTEST_ERRORS and "pytest" in result.command:
+        return True
+    patterns = (_BY_KERNEL, _ENVIRONMENTAL) if incomplete else (_BY_KERNEL,)
+    return any(pattern.search(result.feedback) for pattern in patterns)
+
+
+def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
+    """Return why validators failed if one reports that the disk is full and nothing can be written in a folder; else ""."""
+    if not any(not result.passed and _NO_SPACE.search(result.feedback) for result in results):
+        return ""
+    return f"no space left in {folder}" if shutil.disk_usage(folder).free < _FREE_BYTES else ""

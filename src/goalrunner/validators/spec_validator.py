@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -141,19 +140,18 @@ class SpecValidator(NamedValidator, ABC):
 
     async def validate(self, context: ValidationContext) -> Answer:
         """Run it, and again while it is red and the spec has retries. Green after red is green and says so."""
-        answers: list[Answer] = []
-        tries = (self._spec.retries or 0) + 1
-        while len(answers) < tries:
-            answers.append(await self._once(context))
-            result = answers[-1][0]
-            if result.passed or result.reason in _FINAL:
-                break
-        steady = result.steady and tries == 1
-        if (number := len(answers)) > 1:
+        tries, number, duration = (self._spec.retries or 0) + 1, 1, 0.0
+        result, output = await self._once(context)
+        while not result.passed and result.reason not in _FINAL and number < tries:
+            if output is not None:
+                output.unlink(missing_ok=True)
+            number, duration = number + 1, duration + result.duration
+            result, output = await self._once(context)
+        fields: dict[str, object] = {"steady": result.steady and tries == 1, "duration": duration + result.duration}
+        if number > 1:
             how = f"passed at try {number} of {tries}" if result.passed else f"failed {number} times"
-            duration = sum(answer[0].duration for answer in answers)
-            result = result.model_copy(update={"summary": f"{result.summary}, {how}", "duration": duration})
-        return result.model_copy(update={"steady": steady}), _joined(answers, tries, context)
+            fields["summary"] = f"{result.summary}, {how}"
+        return result.model_copy(update=fields), output
 
     async def _once(self, context: ValidationContext) -> Answer:
         workspace = Path(os.path.realpath(context.workspace))
@@ -216,19 +214,3 @@ class SpecValidator(NamedValidator, ABC):
         if completion.error or completion.exit_code is None:
             return self._result("crashed", completion.error or "ended by a signal", completion)
         return None
-
-
-def _joined(answers: Sequence[Answer], tries: int, context: ValidationContext) -> Path | None:
-    """Return one file with every try under a heading; a single try's output stays as it is."""
-    if len(answers) == 1:
-        return answers[0][1]
-    whole = context.scratch(".tries.out")
-    with whole.open("wb") as sink:
-        for number, (result, path) in enumerate(answers, 1):
-            sink.write(f"--- try {number} of {tries}: {result.summary}\n".encode(errors="replace"))
-            if path is not None:
-                with path.open("rb") as source:
-                    shutil.copyfileobj(source, sink)
-                path.unlink()
-            sink.write(b"\n")
-    return whole

@@ -8,9 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import RunnerCount, SuiteRecord
 from goalrunner.validators.check_files import lines_followed, text_of
-from goalrunner.validators.runners import CARGO_RESULT, GO_PACKAGE, PYTEST_NO_TESTS, PYTEST_USAGE, RUNNERS, Call, Runner
+from goalrunner.validators.pytest_report import Report
+from goalrunner.validators.runners import (
+    CARGO_RESULT,
+    GO_PACKAGE,
+    PYTEST_NO_TESTS,
+    PYTEST_USAGE,
+    RUNNERS,
+    Call,
+    Runner,
+    Summary,
+    calls,
+)
 from goalrunner.validators.spec_validator import text_of_end
 
 GO = "go test "
@@ -234,3 +246,48 @@ def summary_of(output: str, exit_code: int, passed: bool) -> str:
     if exit_code == PYTEST_NO_TESTS and "deselected" in text:
         text = f"no test selected, {text}"
     return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
+
+
+_FAILURES = (
+    "A validator whose test runner reports failures fails, whatever its exit code. Failures that are meant to be there "
+    "must be marked in the tests (xfail, skip), or wanted by the goal file: expect = { exit_code = 1 }."
+)
+_ABSENCE = (
+    "A validator that calls pytest passes if that pytest itself ran tests to its end and reported to the runner. "
+    "Another program named pytest, an exit from within the tests, and a run without any test count as failed."
+)
+_NO_TEST = (
+    "A validator that runs no test fails: its command selects tests that do not exist, or all of them are skipped."
+)
+
+
+def contradiction(line: str, output: Path, report: Report | None, needed: int) -> tuple[str, str] | None:
+    """Return why exit code 0 of a line does not count, and the rule for the agent; None if it does.
+
+    `needed` is the number of reports that there must be.
+    """
+    if report is not None and (problem := report.problem(needed)):
+        return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
+    summary = _against(line, text_of_end(output)[0], reported=report is not None and report.began > 0)
+    if summary is None:
+        return None
+    if summary.says:
+        return f"exit 0, but its summary reports {summary.says}", _FAILURES
+    return "exit 0, but no test ran", _NO_TEST
+
+
+def _against(line: str, output: str, *, reported: bool) -> Summary | None:
+    """Return the summary that counts and reports failures, or no test."""
+    if not any(program.command.negated for program in programs(line)):
+        for runner in RUNNERS:
+            summary = runner.last(output)
+            if summary and summary.says and not output[summary.end :].strip():
+                return summary
+    for call in calls(line):
+        command = call.program.command
+        if command.negated or (reported and call.runner.name == "pytest") or not (command.lost or command.last):
+            continue
+        summary = call.runner.last(output) if call.tests else None
+        if summary and (summary.says or summary.none_ran):
+            return summary
+    return None
