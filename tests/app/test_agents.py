@@ -131,21 +131,3 @@ def test_of_a_line_for_a_shell_the_shell_is_the_program(programs: Programs) -> N
 )
 def test_the_version_is_found_in_what_is_printed(said: str, version: str) -> None:
     assert number_in(said) == version
-
-
-def test_a_program_of_that_name_in_the_folder_is_not_asked(
-    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    programs.shell("mine", "echo 1.2.3")
-    place = tmp_path / "place"
-    place.mkdir()
-    planted = place / "mine"
-    planted.write_text(f"#!/bin/sh\ntouch {place}/started\necho 6.6.6\n")
-    planted.chmod(0o755)
-    monkeypatch.chdir(place)
-    environ = {**programs.environ, "PATH": f"{place}:.:{programs.environ['PATH']}"}
-
-    (facts,) = survey([candidate("mine", argv=["mine"], version=["mine", "--version"])], environ)
-
-    assert (facts.version, facts.ways[0].path) == ("1.2.3", str(programs.bin / "mine"))
-    assert not (place / "started").exists()

@@ -48,44 +48,36 @@ class Claude(AgentParser):
                 # A wrong key may be tried ten times in three minutes. A login that has expired is renewed after the
                 # first refusal, so the third one ends the round.
                 yield failure(line, "error", ends=True)
-            case (("assistant" | "user"), _):
-                yield from content_events(line)
+            case "assistant", _:
+                for block in items(at(line, "message", "content")):
+                    if at(block, "type") == "text":
+                        yield from message(block, "text")
+                    elif at(block, "type") == "tool_use":
+                        yield call(block, "id", "name", "input.command", "input.file_path", "input")
+            case "user", _:
+                for block in items(at(line, "message", "content")):
+                    if at(block, "type") == "tool_result":
+                        yield result(block, "tool_use_id", "content", failed="is_error")
             case "result", _:
-                cached = "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"
-                yield from tokens(line, "usage.input_tokens", "usage.output_tokens", *cached, dollars=False)
-                if (cost := first_of(line, "total_cost_usd")) is not None:
-                    yield UsageReported(cost=number(cost), cumulative=True, tokens=False)
+                yield from self.usage(line)
                 if line.get("is_error") is True:
-                    yield failure(line, "result", "errors", "error", "subtype")
+                    yield failure(line, "error.message", "result", "errors", "error", "subtype")
+
+    def usage(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        """Yield the tokens and dollars of a result."""
+        cached = "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"
+        yield from tokens(line, "usage.input_tokens", "usage.output_tokens", *cached, dollars=False)
+        if (cost := first_of(line, "total_cost_usd")) is not None:
+            yield UsageReported(cost=number(cost), cumulative=True, tokens=False)
 
 
-def content_events(line: dict[str, Any]) -> Iterator[StreamEvent]:
-    """Yield the events of the content blocks of a message. Qwen Code prints the same blocks."""
-    for block in items(at(line, "message", "content")):
-        match line.get("type"), at(block, "type"):
-            case "assistant", "text":
-                yield from message(block, "text")
-            case "assistant", "tool_use":
-                yield call(block, "id", "name", "input.command", "input.file_path", "input")
-            case "user", "tool_result":
-                yield result(block, "tool_use_id", "content", failed="is_error")
-
-
-class Qwen(AgentParser):
-    """Qwen Code."""
+class Qwen(Claude):
+    """Qwen Code, whose output has the same form."""
 
     preset = preset_of("qwen")
 
-    def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        match line.get("type"), line.get("subtype"):
-            case "system", "init":
-                yield from session(line, "session_id")
-            case (("assistant" | "user"), _):
-                yield from content_events(line)
-            case "result", _:
-                yield from tokens(line, "usage.input_tokens", "usage.output_tokens", cumulative=True)
-                if line.get("is_error") is True:
-                    yield failure(line, "error.message", "error", "result", "subtype")
+    def usage(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        yield from tokens(line, "usage.input_tokens", "usage.output_tokens", cumulative=True)
 
 
 class Gemini(AgentParser):

@@ -14,7 +14,7 @@ from goalrunner.agents.parser import AgentParser
 from goalrunner.core.agent_preset import TEXT, Preset, Protocol
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig
-from goalrunner.system.launcher import SHELL, program_outside
+from goalrunner.system.launcher import SHELL
 
 ACP, COMMAND = "acp", "command"
 """Names of agents without a preset, which are described by `[agent] command` only."""
@@ -76,12 +76,8 @@ def user_files(environ: Mapping[str, str]) -> dict[str, Path]:
     """Return the user's preset files by name: `$XDG_CONFIG_HOME/goal/agents/NAME.toml`, or below `~/.config`."""
     config, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME", "")
     folder = Path(config if Path(config).is_absolute() else Path(home, ".config"), "goal/agents")
-    if not folder.is_absolute():
-        return {}
-    try:
-        return {path.stem: path for path in sorted(folder.glob("*.toml")) if path.stem not in _RESERVED}
-    except OSError:
-        return {}
+    paths = sorted(folder.glob("*.toml")) if folder.is_absolute() else []
+    return {path.stem: path for path in paths if path.stem not in _RESERVED}
 
 
 def protocol_of(config: AgentConfig, preset: Preset) -> Protocol:
@@ -145,9 +141,8 @@ def program_of(template: Sequence[str]) -> str:
     """Return the program that a command starts; empty if only the shell knows it."""
     if len(template) != 1:
         return template[0] if template else ""
-    words = template[0].split()
-    plain = words and all(character.isalnum() or character in "_-./+" for character in words[0])
-    return words[0] if plain and not any(character in template[0] for character in "|&;<>()$`\\\"'*?[#~=%\n") else ""
+    is_plain = re.fullmatch(r"\s*[\w./+-]+(\s[\w\s./+:,@{}-]*)?", template[0])
+    return template[0].split()[0] if is_plain else ""
 
 
 def _argv(template: Sequence[str], values: Mapping[str, str], agent: ExternalAgent) -> tuple[str, ...]:
@@ -192,26 +187,3 @@ def _write(path: Path, text: str) -> Path:
     with open(handle, "wb") as file:  # noqa: PTH123 - a handle
         file.write(text.encode("utf-8", "replace"))
     return path
-
-
-def resolve_executables(preset: Preset, environ: Mapping[str, str], folder: Path) -> Preset:
-    """Return the preset with the programs of all its commands resolved."""
-    commands = {name: getattr(preset, name) for name in ("argv", "resume", "acp", "version")}
-    return preset.model_copy(
-        update={name: resolve_executable(words, environ, folder) for name, words in commands.items()}
-    )
-
-
-def resolve_executable(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """Return a command with the path of its program: the first one on PATH that is not in `folder`.
-
-    An agent can write to `folder`, and a program that it puts there must not be started in place of the agent's. A
-    program that exists only there was installed there by the user; its command stays as it is.
-    """
-    program = program_of(words)
-    found = program_outside(program, environ, (folder,)) if program and not set(program) & {"/", "{"} else None
-    if found is None:
-        return tuple(words)
-    if len(words) == 1:
-        return (words[0].replace(program, shlex.quote(str(found)), 1),)
-    return (str(found), *words[1:])

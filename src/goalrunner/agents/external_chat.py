@@ -138,8 +138,7 @@ _KEY = re.compile(
 
 def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
     """Return the error for a program that cannot be started."""
-    where = "correct [agent] command; its path begins at the workspace" if why.startswith((".", "/")) else ""
-    hint = agent.preset.install or where or "install it, or write its full path in [agent] command"
+    hint = agent.preset.install or "install it, or correct [agent] command; a relative path begins at the workspace"
     return AgentNotInstalled(
         f"the agent {agent.name} cannot be started: {why or 'its program was not found'}",
         HIDDEN_HINT if HIDDEN in why else hint,
@@ -149,14 +148,15 @@ def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
 def not_signed_in(agent: ExternalAgent, message: str, how: str = "") -> AgentNotSignedIn:
     """Return the error for a wrong or missing key or login; `message` is the agent's own."""
     hint = agent.preset.sign_in or f"sign in to {agent.name}, or export its key"
-    said = first_lines(shortened(message, _LONGEST_READ))
+    said = first_lines(message)
     return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login{how and f' ({how})'}: {said}", hint)
 
 
 def failed(agent: ExternalAgent, message: str, how: str, errors: str) -> AgentError:
     """Return the error for a failure: its message, how the process ended, and the end of its stderr."""
-    known = known_failure(agent, message, how, errors)
-    return known or _failure(agent, message, how, errors, "goal resume continues the run")
+    return known_failure(agent, message, how, errors) or _failure(
+        agent, message, how, errors, "goal resume continues the run"
+    )
 
 
 def known_failure(agent: ExternalAgent, message: str, how: str, errors: str) -> AgentError | None:
@@ -173,7 +173,7 @@ def _failure(agent: ExternalAgent, message: str, how: str, errors: str, hint: st
 
 
 def _said(message: str, errors: str) -> str:
-    return first_lines(shortened(message, _LONGEST_READ)) or last_lines(errors) or "it printed no message"
+    return first_lines(message) or last_lines(errors) or "it printed no message"
 
 
 def denied(agent: ExternalAgent, text: str) -> bool:
@@ -184,12 +184,12 @@ def denied(agent: ExternalAgent, text: str) -> bool:
 
 def first_lines(text: str) -> str:
     """Return the first few lines that are not empty."""
-    return "\n".join(_lines(text)[:_LINES])[:_COLUMNS]
+    return "\n".join(_lines(text[:_LONGEST_READ])[:_LINES])[:_COLUMNS]
 
 
 def last_lines(text: str) -> str:
     """Return the last few lines that are not empty."""
-    return "\n".join(_lines(text)[-_LINES:])[-_COLUMNS:]
+    return "\n".join(_lines(text[-_LONGEST_READ:])[-_LINES:])[-_COLUMNS:]
 
 
 def _lines(text: str) -> list[str]:

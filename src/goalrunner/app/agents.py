@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 from goalrunner import __version__
-from goalrunner.agents.external_agents import program_of, resolve_executable
+from goalrunner.agents.external_agents import program_of
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig
 from goalrunner.llm import LLM
 from goalrunner.system.bubblewrap import SandboxPolicy
-from goalrunner.system.launcher import ProcessLauncher, child_environment, program_outside
+from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import hidden_path
 
 _TIMEOUT = 15.0  # seconds that an agent may take to print its version; those in Python take ten
@@ -33,8 +33,7 @@ def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Pa
     if "/" in program:
         path = Path(workspace or Path.cwd(), program).expanduser()
         return program, str(path) if path.is_file() and os.access(path, os.X_OK) else ""
-    found = program_outside(program, environ, (workspace or Path.cwd(),))
-    return program, str(found or shutil.which(program, path=environ.get("PATH", os.defpath)) or "")
+    return program, shutil.which(program, path=environ.get("PATH", os.defpath)) or ""
 
 
 async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, str]:
@@ -48,9 +47,8 @@ async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) ->
         env = {**child_environment(environ, withhold=preset.keys), **preset.env}
         printed = folder / "output", folder / "errors"
         try:
-            words = resolve_executable(preset.version, env, Path.cwd())
             done = await launcher.launch(
-                words, cwd=folder, env=env, output=printed[0], errors=printed[1], timeout=_TIMEOUT
+                preset.version, cwd=folder, env=env, output=printed[0], errors=printed[1], timeout=_TIMEOUT
             )
             # Warnings are full of numbers, so stderr counts only if stdout is empty.
             found = (number_in(path.read_bytes()[:65_536].decode(errors="replace")) for path in printed)

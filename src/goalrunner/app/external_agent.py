@@ -11,7 +11,7 @@ from typing import Literal
 from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.command import CommandConversation
-from goalrunner.agents.external_agents import ExternalAgent, protocol_of, resolve_executables
+from goalrunner.agents.external_agents import ExternalAgent, protocol_of
 from goalrunner.agents.external_chat import not_installed
 from goalrunner.agents.toolbox import Toolbox
 from goalrunner.app.agents import find_program, sign_in_check
@@ -115,7 +115,7 @@ def external_conversation(
     """Return the conversation with an external agent, in `policy` if given. Of `withhold` it gets only its own keys."""
     env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
-    preset = resolve_executables(agent.preset, env, workspace)
+    preset = agent.preset
     model = tuple(word.replace("{name}", config.model) for word in preset.model) if config.model else ()
     external = ExternalAgent(agent.name, preset, workspace, env, model=model, args=config.args)
     if agent.protocol == "command":
