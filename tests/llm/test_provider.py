@@ -156,7 +156,7 @@ async def test_a_known_model_has_a_price_and_a_window() -> None:
         (
             fail(401, f"Incorrect API key provided: {KEY}"),
             AuthenticationFailed,
-            "the key for openai/x was not accepted (401): Incorrect API key provided: [redacted]",
+            "the key for openai/x was not accepted (401): Incorrect API key provided: [redacted:TEST_KEY]",
         ),
         (fail(403, "no"), AuthenticationFailed, "the key for openai/x was not accepted (403): no"),
         (fail(404, "no model x"), ModelNotFound, "the model openai/x was not found (404): no model x"),

@@ -45,13 +45,12 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"txet": "hi"}', "txet: unknown key"),
+        ('{"txet": "hi"}', "txet: Extra inputs are not permitted"),
         ('{"text": "hi"', "Invalid JSON: EOF while parsing an object at line 1 column 13"),
         ('{"text": 5}', "text: Input should be a valid string"),
         ('{"tool_calls": [{"arguments": {}}]}', "tool_calls.0.name: Field required"),
         ('{"account": "referee"}', "account: Input should be 'agent', 'judge' or 'critic'"),
         ('{"error": {"status": 200}}', "error.status: Input should be greater than or equal to 400"),
-        ('{"error": {"status": 500, "cut": true}}', "error: an error has a status, or is cut, or is a timeout"),
         ("[]", "Input should be an object"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
 import warnings
 import weakref
@@ -164,7 +163,6 @@ class _AgentLoop:
         self._host: HostedRun | None = None
         self._resumed = False
         self._input: Any = None
-        self._feedback: str | None = None
         hooks = imported("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
         agent.add_hook(self._after, hooks.AfterInvocationEvent)
@@ -221,7 +219,7 @@ class _AgentLoop:
         """Return the feedback of a callable goal as the callable gave it."""
         if isinstance(self._loop.goal, str | Goal) or feedback is None or self._loop.checks:
             return feedback
-        words = feedback.removeprefix(f"validator {_name(self._loop.goal)}").removeprefix(": ")
+        words = feedback.removeprefix(f"validator {_name(self._loop.goal)}").removeprefix(": ").strip()
         return None if words in ("", "not passed") else words
 
     def _resolved(self, prompt: str) -> tuple[Goal, RunOptions]:
@@ -232,7 +230,7 @@ class _AgentLoop:
         if isinstance(goal, str):
             judge = judge or strands_model(self._agent.aux_model).separate("judge")
         elif not isinstance(goal, Goal):
-            checks = (self._bound(goal, is_goal=True), *checks)
+            checks = (self._bound(goal), *checks)
         in_workspace = bool(split_checks(checks)[0]) or loop.options.get("workspace") is not None
         objective = goal if isinstance(goal, Goal) else self._goal(goal, in_workspace=in_workspace)
         keywords: Any = {"validators": checks, "prompt": prompt, **loop.limits, **loop.options}
@@ -251,32 +249,20 @@ class _AgentLoop:
         deliverable = "workspace" if in_workspace else "response"
         return Goal(objective=text, deliverable=deliverable, stall_rounds=None, judge=config)
 
-    def _bound(self, function: Callable[..., Any], *, is_goal: bool = False) -> Callable[..., Any]:
+    def _bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a callable as a validator that gets the agent's last message and the agent itself."""
-
-        def noted(value: Any) -> Any:
-            if not isinstance(value, bool | dict) and hasattr(value, "passed"):
-                value = {"passed": value.passed, "feedback": getattr(value, "feedback", None)}
-            if is_goal:
-                self._feedback = value.get("feedback") if isinstance(value, dict) else None
-            return value
-
-        async def awaited(value: Any) -> Any:
-            return noted(await value)
 
         def check(response: Any, _: object) -> Any:
             said = [message for message in self._agent.messages if message["role"] == "assistant"]
-            value = function(said[-1] if said else response, self._agent)
-            return awaited(value) if inspect.isawaitable(value) else noted(value)
+            return function(said[-1] if said else response, self._agent)
 
         check.__name__ = _name(function)
         return check
 
     def _retry(self, feedback: str | None) -> str:
         """Return the retry message as text; what the template returned resumes the agent."""
-        told = feedback if isinstance(self._loop.goal, str | Goal) or self._loop.checks else self._feedback
         template = self._loop.template or default_resume_prompt
-        self._input = template(told.strip() if told else None)
+        self._input = template(self._own_words(feedback))
         return text_of(self._input)
 
 

@@ -16,6 +16,7 @@ from goalrunner.core.errors import (
     ProviderUnavailable,
     RequestRejected,
     kind_of,
+    one_line,
 )
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
@@ -92,17 +93,14 @@ def as_model(value: object) -> LLM | None:
 
 def failure_of(error: BaseException, model: str = "") -> GoalError:
     """Return an error of other code as one of ours. `model` is the name of a judge's model; empty: an agent failed."""
-    chain: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in chain:
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    own = next((item for item in chain if isinstance(item, GoalError)), None)
-    if own is not None:
-        return own
-    codes = (getattr(item, "status_code", None) for item in chain)
-    status = next((code for code in codes if isinstance(code, int)), None)
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    for item in chain:
+        if isinstance(item, GoalError):
+            return item
+    status = next((code for item in chain if isinstance(code := getattr(item, "status_code", None), int)), None)
+    text = one_line(f"{type(error).__name__}: {error}", 500)
     if status in (401, 403):
         return AuthenticationFailed(f"the provider refused the key ({status}): {text}", "set the key of the model")
     if status == 404:

@@ -49,15 +49,15 @@ def find_endpoint(
     if named is None and base and not api_base and fallback:
         named = (FALLBACK_KEY, fallback)
     if named is not None:
-        return Endpoint(base, named[1], named[0], secrets=(named[1],))
+        return Endpoint(base, named[1], named[0])
     provider = provider_of(library, model)
     own = f"{provider.upper()}_API_KEY" if provider else ""
-    if found := environ.get(own, "").strip():
-        return Endpoint(base, None, own, secrets=(found,))
+    if environ.get(own, "").strip():
+        return Endpoint(base, None, own)
     if provider in _WITHOUT_API_KEY:
         return Endpoint(base)
     if fallback:
-        return Endpoint(base, fallback, FALLBACK_KEY, secrets=(fallback,))
+        return Endpoint(base, fallback, FALLBACK_KEY)
     try:
         names = library.validate_environment(model)["missing_keys"]
     except Exception:  # LiteLLM raises various errors

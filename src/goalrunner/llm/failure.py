@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -114,7 +114,6 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     variable: str = ""  # the variable that the key comes from, or would come from
     key_known: bool = True  # whether a key was found
-    secrets: tuple[str, ...] = field(default=(), repr=False)  # values that must not be shown
 
 
 _ERRORS: dict[FailureKind, tuple[type[ModelError], str, str]] = {
@@ -154,7 +153,10 @@ TRANSIENT = {
 
 def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
     """Return the error for users: one line with the failure and its cause, one line with the fix."""
-    words = shorten(failure.message, endpoint.secrets)
+    from goalrunner.records.redaction import Redactor
+
+    names = (endpoint.variable,) if endpoint.variable else ()
+    words = shorten(Redactor(os.environ, names=names).text(failure.message))
     if "LLM Provider NOT provided" in words:
         words = "its provider is unknown"
     if failure.kind is FailureKind.AUTHENTICATION and not endpoint.key_known and not failure.status:
@@ -175,22 +177,15 @@ def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoi
     return error(message.format(model=model, state=state, why=why), hint.format(account=account, key_hint=key_hint))
 
 
-_SECRET_SHAPE = re.compile(
-    r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{20,}|(?<=Bearer )[\w.~+/-]{8,}=*", re.ASCII
-)
 _WRAPPING = re.compile(r"^(?:litellm\.\w+: *|\w+(?:Exception|Error) *[-:] *|Error code: \d+ *-? *)+")
 _NOISE = re.compile(
     r"\.? *(Traceback \(most recent call last\)|To drop (unsupported|these)|Pass in the LLM provider|Learn more:).*"
 )
 
 
-def shorten(message: str, secrets: Sequence[str] = ()) -> str:
-    """Return a provider's own sentence: one line, without wrapping, at most 300 characters, keys replaced."""
-    text = _NOISE.sub("", _WRAPPING.sub("", " ".join(message.split())))
-    for secret in secrets:
-        if len(secret) >= 4:
-            text = text.replace(secret, "[redacted]")
-    return one_line(_SECRET_SHAPE.sub("[redacted]", text), 300)
+def shorten(message: str) -> str:
+    """Return a provider's own sentence: one line, without wrapping, at most 300 characters."""
+    return one_line(_NOISE.sub("", _WRAPPING.sub("", one_line(message, 10_000))), 300)
 
 
 def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:

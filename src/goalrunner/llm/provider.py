@@ -8,7 +8,6 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from typing import Any
 
 from goalrunner.core.agent_ports import Message
@@ -158,8 +157,7 @@ class ProviderModel(LLM):
 
     def _find(self, library: Any) -> Endpoint:
         if not self._is_found:
-            found = find_endpoint(library, self.model, self._api_base, self._named, os.environ)
-            self.endpoint = replace(found, secrets=(*found.secrets, str(self._params.get("api_key", ""))))
+            self.endpoint = find_endpoint(library, self.model, self._api_base, self._named, os.environ)
             self._is_found = True
         return self.endpoint
 

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from goalrunner.core.errors import GoalError, ModelError, RecordError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
+from goalrunner.core.json_values import clean
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import LLM
 from goalrunner.llm.failure import FailureKind, ProviderFailure
@@ -44,19 +45,13 @@ class ScriptedCall(Frozen):
 
 
 class ScriptedError(Frozen):
-    """A failure in place of an answer: an HTTP status, a timeout, a refused connection, or a stream that is cut."""
+    """A failure in place of an answer: a stream that is cut, a timeout, an HTTP status, or else a refused connection."""
 
     status: int | None = Field(default=None, ge=400, le=599)
     message: str = ""
     retry_after: float | None = Field(default=None, ge=0, description="seconds")
     cut: bool = False
     timeout: bool = False
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> ScriptedError:
-        if (self.status is not None) + self.cut + self.timeout > 1:
-            raise ValueError("an error has a status, or is cut, or is a timeout")
-        return self
 
     def failure(self) -> ProviderFailure:
         """Return the failure as a provider's would have come."""
@@ -78,11 +73,6 @@ class ScriptedReply(Frozen):
     delay: float = Field(default=0.0, ge=0, description="seconds before the answer begins")
     error: ScriptedError | None = None
 
-    @property
-    def reason(self) -> str:
-        """Why the model stopped; if the line does not say, by its content."""
-        return self.finish_reason or ("tool_calls" if self.tool_calls else "stop")
-
 
 def read_script(path: Path) -> tuple[ScriptedReply, ...]:
     """Return the lines of a recording. Raise GoalError with the file and the invalid line."""
@@ -97,10 +87,9 @@ def read_script(path: Path) -> tuple[ScriptedReply, ...]:
             replies += [ScriptedReply.model_validate_json(line)] if line.strip() else []
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
-            key = "".join(f"{part}." for part in first["loc"])[:-1]
-            said = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+            where = ".".join(map(str, first["loc"]))
             hint = f"Each line is one JSON object; its keys: {', '.join(ScriptedReply.model_fields)}."
-            raise GoalError(f"{path}:{number}: {f'{key}: ' if key else ''}{said}", hint) from error
+            raise GoalError(f"{path}:{number}: {where and f'{where}: '}{first['msg']}", hint) from error
     return tuple(replies)
 
 
@@ -117,8 +106,7 @@ class ScriptedModel(LLM):
     async def send(self, request: Request, draft: Draft) -> None:
         """Play the next line. Raise ModelError at the end of the recording."""
         line = self._take()
-        if line.delay:
-            await asyncio.sleep(line.delay)
+        await asyncio.sleep(line.delay)
         if line.error is not None and not line.error.cut:
             raise line.error.failure()
         size = max(1, -(-len(line.text) // PIECES))
@@ -131,7 +119,7 @@ class ScriptedModel(LLM):
         if line.error is not None:
             raise line.error.failure()
         draft.report = line.usage
-        draft.finish_reason = line.reason
+        draft.finish_reason = line.finish_reason or ("tool_calls" if line.tool_calls else "stop")
 
     def has_price(self) -> bool:
         return True
@@ -168,10 +156,8 @@ class Tape:
         self._redact = redact
         self._lock = threading.Lock()
         target = self.path.resolve()  # a link that the user gave is followed
-        if target.exists() and not target.is_file():
-            raise UsageError(f"the recording {self.path} is not a regular file", "Name a file.")
-        if target.exists() and target.stat().st_size:
-            raise UsageError(f"{self.path} already holds a recording", "Name another file, or remove this one.")
+        if target.exists() and not (target.is_file() and target.stat().st_size == 0):
+            raise UsageError(f"{self.path} exists and is not an empty file", "Name another file for the recording.")
         try:
             self._file = AppendFile(target)
         except RecordError as error:
@@ -181,19 +167,16 @@ class Tape:
 
     def record(self, account: Account, reply: Reply) -> None:
         """Append one reply. Raise RecordError if the line cannot be written whole."""
-        usage = reply.usage
         line: dict[str, Any] = {"account": account, "text": self._clean(reply.text)}
         if reply.tool_calls:
             line["tool_calls"] = [
                 {"id": call.id, "name": self._clean(call.name), "arguments": self._clean(call.arguments)}
                 for call in reply.tool_calls
             ]
-        line["usage"] = usage.model_dump(include={"input_tokens", "output_tokens", "cost_usd"})
+        line["usage"] = reply.usage.model_dump(include={"input_tokens", "output_tokens", "cost_usd"})
         line["finish_reason"] = reply.finish_reason
-        data = json.dumps(line, ensure_ascii=True, allow_nan=False).encode()
         with self._lock:
-            self._file.append(data)
+            self._file.append(json.dumps(line, allow_nan=False).encode())
 
     def _clean(self, text: str) -> str:
-        # A JSON reader would refuse the whole line for a lone surrogate.
-        return self._redact(text).encode("utf-8", "replace").decode("utf-8")
+        return clean(self._redact(text))
