@@ -26,7 +26,7 @@ def _answer(line: Any) -> Answer:
         text=line.text,
         tool_calls=tuple((tool_call.name, tool_call.text) for tool_call in line.tool_calls),
         usage=(line.usage.input_tokens, line.usage.output_tokens),
-        finish_reason=line.reason,
+        finish_reason=line.finish_reason or ("tool_calls" if line.tool_calls else "stop"),
         delay=line.delay,
         cut="abrupt" if error is not None else "",
     )
