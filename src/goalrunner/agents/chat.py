@@ -122,7 +122,8 @@ class ChatConversation:
     async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Continue an interrupted turn. Calls that had not begun are run; those that had are reported as interrupted."""
         async with self._turn(recorder):
-            for call in calls_due(self.messages):
+            for asked in calls_due(self.messages):
+                call = ToolCall(asked["id"], asked["function"]["name"], asked["function"]["arguments"])
                 await self._catch_up(call, left, recorder)
             last = self.messages[-1] if self.messages else {}
             if notice:
@@ -147,19 +148,15 @@ class ChatConversation:
                 with suppress(RecordError):
                     self._record(recorder)
 
-    async def _catch_up(self, call: dict[str, Any], left: Unfinished, recorder: Recorder) -> None:
+    async def _catch_up(self, call: ToolCall, left: Unfinished, recorder: Recorder) -> None:
         """Answer a call of an earlier process: with its result, or as interrupted; run it if it had not begun."""
-        asked = ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-        known = left.results.get(asked.id)
-        if known is None and asked.id not in left.cut:
-            await self._run(asked, recorder)
+        known = left.results.get(call.id)
+        if known is None and call.id not in left.cut:
+            await self._run(call, recorder)
             return
-        tool, summary, _ = self._described(asked)
-        cut = ToolResult(asked.id, tool, summary, ("interrupted",), CUT.encode(), summary="interrupted")
-        self._add(tool_message(asked.id, shown(known or await recorder.tool_result(cut))), recorder)
-
-    def _described(self, call: ToolCall) -> Described:
-        return self.toolbox.describe(call) if self.toolbox else Described()
+        tool, summary, _ = self.toolbox.describe(call) if self.toolbox else Described()
+        cut = ToolResult(call.id, tool, summary, ("interrupted",), CUT.encode(), summary="interrupted")
+        self._add(tool_message(call.id, shown(known or await recorder.tool_result(cut))), recorder)
 
     def checkpoint(self) -> ChatCheckpoint:
         """Return a copy of the conversation."""
@@ -207,7 +204,7 @@ class ChatConversation:
             return reply
 
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:
-        tool, summary, effect = self._described(call)
+        tool, summary, effect = self.toolbox.describe(call) if self.toolbox else Described()
         ending: ApprovalDenied | None = None
         self._undecided = effect is not None
         try:

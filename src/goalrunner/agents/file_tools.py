@@ -7,8 +7,8 @@ import os
 import re
 import secrets
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -78,30 +78,23 @@ def replace(path: Path, data: bytes, mode: int | None) -> None:
         raise
 
 
-@dataclass(frozen=True)
-class Diff:
-    """A unified diff and how many lines it adds and removes."""
+class Diff(NamedTuple):
+    """A unified diff, and how many lines it adds and removes: `+4 −1`."""
 
     text: str
-    added: int = 0
-    removed: int = 0
-
-    @property
-    def summary(self) -> str:
-        """Return `+4 −1`."""
-        return f"+{self.added} −{self.removed}"
+    summary: str
 
 
 def unified(old: str, new: str, path: str, *, created: bool = False) -> Diff:
     """Return the change from `old` to `new`, with three lines of context. Only \\n ends a line."""
     before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
     if len(before) + len(after) > _MOST_COMPARED:
-        return Diff(f"{path}: {len(before):,} lines became {len(after):,} lines\n", len(after), len(before))
+        return Diff(f"{path}: {len(before):,} lines became {len(after):,} lines\n", f"+{len(after)} −{len(before)}")
     rows = list(difflib.unified_diff(before, after, "/dev/null" if created else path, path))[2:]
     signs = [row[0] for row in rows]
     body = (row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
     heading = f"--- {'/dev/null' if created else path}\n+++ {path}\n"
-    return Diff(heading + "".join(body), signs.count("+"), signs.count("-"))
+    return Diff(heading + "".join(body), f"+{signs.count('+')} −{signs.count('-')}")
 
 
 class FileTool(Tool):
@@ -152,16 +145,14 @@ def _entries(path: Path) -> ToolOutput:
     return ToolOutput(("directory", count), "".join(names).encode(errors="surrogateescape"), count)
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A file as it would be written, and what is reported of it. `mode` is None for a new file."""
 
     path: Path
     mode: int | None
     data: bytes
     facts: tuple[str, ...]
-    summary: str
-    text: str
+    diff: Diff
 
 
 class ChangingTool(FileTool):
@@ -173,7 +164,7 @@ class ChangingTool(FileTool):
 
     def effect(self, place: Place) -> Effect:
         try:
-            preview = self.change(place.workspace).text
+            preview = self.change(place.workspace).diff.text
         except (ToolError, OSError) as error:
             preview = f"not possible in the present state: {error}\n"
         return Effect("write", self.path, preview)
@@ -181,7 +172,7 @@ class ChangingTool(FileTool):
     async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         change = self.change(place.workspace)
         replace(change.path, change.data, change.mode)
-        return ToolOutput(change.facts, change.text.encode(), change.summary)
+        return ToolOutput(change.facts, change.diff.text.encode(), change.diff.summary)
 
 
 class WriteFile(ChangingTool):
@@ -194,18 +185,17 @@ class WriteFile(ChangingTool):
     def change(self, root: Path) -> Change:
         path = inside(root, self.path)
         mode = file_mode(path)
-        content, diff = self.content, None
+        content = self.content
+        done = "created" if mode is None else "overwritten"
         try:
             old = b"" if mode is None else read_regular(path)
             if 0 < old.count(b"\n") == old.count(b"\r\n"):
                 content = _crlf(content)
             diff = unified(old.decode(), content, str(path.relative_to(root)), created=mode is None)
-        except (ToolError, UnicodeDecodeError):
-            pass  # too large to compare, or no text
+        except (ToolError, UnicodeDecodeError):  # too large to compare, or no text
+            diff = Diff(f"{done} {self.path}\n", done)
         data = content.encode()
-        done, size = "created" if mode is None else "overwritten", f"{len(data):,} bytes"
-        text = diff.text if diff else f"{done} {self.path}, {size}\n"
-        return Change(path, mode, data, (done, size), diff.summary if diff else done, text)
+        return Change(path, mode, data, (done, f"{len(data):,} bytes"), diff)
 
 
 class EditFile(ChangingTool):
@@ -225,7 +215,7 @@ class EditFile(ChangingTool):
             raise ToolError(f"{self.path} is not UTF-8 text (byte {error.start}); use shell to change it") from error
         after = before.replace(*self._passage(before))
         diff = unified(before, after, str(path.relative_to(root)))
-        return Change(path, file_mode(path), after.encode(), (diff.summary,), diff.summary, diff.text)
+        return Change(path, file_mode(path), after.encode(), (diff.summary,), diff)
 
     def _passage(self, text: str) -> tuple[str, str]:
         """Return what to replace and by what, with the line ends of the file. Raise ToolError unless the match is clear."""
