@@ -117,25 +117,29 @@ class Endpoint:
 
 
 _ERRORS: dict[FailureKind, tuple[type[ModelError], str, str]] = {
-    FailureKind.AUTHENTICATION: (AuthenticationFailed, "the key for {model} {state}{why}", "{key_hint}"),
+    FailureKind.AUTHENTICATION: (
+        AuthenticationFailed,
+        "the key for {model} {state}",
+        "Export the key as {variable}, or name its variable with api_key_env in [{account}].",
+    ),
     FailureKind.MODEL: (
         ModelNotFound,
-        "the model {model} was not found{why}",
+        "the model {model} was not found",
         "Write provider/model as LiteLLM names it, for example openai/gpt-5-mini; see [{account}] model and api_base.",
     ),
     FailureKind.CONTEXT: (
         ContextWindowExceeded,
-        "the request is too long for {model}{why}",
+        "the request is too long for {model}",
         "Choose a model with a larger context window in [{account}] model.",
     ),
     FailureKind.QUOTA: (
         RequestRejected,
-        "the provider of {model} reports a quota or billing error{why}",
+        "the provider of {model} reports a quota or billing error",
         "Top up the account or raise its limit at the provider, or use another key.",
     ),
     FailureKind.REJECTED: (
         RequestRejected,
-        "the provider of {model} refused the request{why}",
+        "the provider of {model} refused the request",
         "Check [{account}] params and api_base: they are sent unchanged.",
     ),
 }
@@ -155,26 +159,24 @@ def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoi
     """Return the error for users: one line with the failure and its cause, one line with the fix."""
     from goalrunner.records.redaction import Redactor
 
-    names = (endpoint.variable,) if endpoint.variable else ()
-    words = shorten(Redactor(os.environ, names=names).text(failure.message))
-    if "LLM Provider NOT provided" in words:
-        words = "its provider is unknown"
-    if failure.kind is FailureKind.AUTHENTICATION and not endpoint.key_known and not failure.status:
+    kind, variable = failure.kind, endpoint.variable
+    words = shorten(Redactor(os.environ, names=(variable,)).text(failure.message))
+    if kind is FailureKind.AUTHENTICATION and not endpoint.key_known and not failure.status:
         # No request was sent: LiteLLM's words are about its own parameters.
-        words = f"{endpoint.variable} is not set" if endpoint.variable else ""
+        words = f"{variable} is not set"
     status = f" ({failure.status})" if failure.status else ""
     why = f"{status}: {words}" if words else status
-    key_hint = f"Name the variable that holds the key with api_key_env in [{account}]."
-    if endpoint.variable:
-        key_hint = f"export {endpoint.variable}=...   (or name another variable with api_key_env in [{account}])"
-    if failure.kind in TRANSIENT:
+    if kind in TRANSIENT:
         where = f" at {endpoint.api_base}" if endpoint.api_base else ""
         after = f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
-        message = f"{model}{where} did not answer{after}: {failure.kind}{why}"
-        return ProviderUnavailable(message, TRANSIENT[failure.kind].format(account=account))
-    error, message, hint = _ERRORS[failure.kind]
+        message = f"{model}{where} did not answer{after}: {kind}{why}"
+        return ProviderUnavailable(message, TRANSIENT[kind].format(account=account))
+    error, message, hint = _ERRORS[kind]
     state = "was not accepted" if endpoint.key_known else "is missing"
-    return error(message.format(model=model, state=state, why=why), hint.format(account=account, key_hint=key_hint))
+    return error(
+        message.format(model=model, state=state) + why,
+        hint.format(account=account, variable=variable or "the provider's own"),
+    )
 
 
 _WRAPPING = re.compile(r"^(?:litellm\.\w+: *|\w+(?:Exception|Error) *[-:] *|Error code: \d+ *-? *)+")
