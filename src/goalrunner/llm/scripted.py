@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from goalrunner.core.errors import GoalError, ModelError, RecordError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.json_values import clean
+from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import LLM
 from goalrunner.llm.failure import FailureKind, ProviderFailure
