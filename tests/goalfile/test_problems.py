@@ -15,7 +15,10 @@ from goalrunner.core.goal_tables import AgentConfig, Expectation, JudgeConfig, V
 from goalrunner.goalfile.layers import OPTIONS, SECTIONS
 from goalrunner.goalfile.loading import load_goal_text
 
-SHORT_AS_WELL = "not valid TOML: cannot overwrite a value; a table and its short form cannot be combined: write"
+OVERWRITTEN = (
+    "not valid TOML: cannot overwrite a value; a key is given twice, or in its short form beside its table: "
+    "remove it, or write it in the table"
+)
 HEAD = "objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 
 
@@ -75,15 +78,15 @@ objective.toml:13:10  budget.tokens must be greater than or equal to 1, not -5; 
 objective.toml:14:12  budget.cost_usd must be a number, not true
 objective.toml:15:1  unknown key "deliverable" in [budget]; it belongs at the top of the file, before the first table
 objective.toml:17:8  workspace.path "/BASE/nope" does not exist; create the folder, or name another
-objective.toml:21:24  validators.expect.exit_code must be less than or equal to 255, not 300
-objective.toml:21:38  validators.expect.output "a(" is not a valid regular expression: \
+objective.toml:21:1  unknown key "code" in [validators.expect]; did you mean "exit_code"?
+objective.toml:21:10  validators.expect.exit_code must be less than or equal to 255, not 300
+objective.toml:21:10  validators.expect.output "a(" is not a valid regular expression: \
 missing ), unterminated subpattern at its character 2
-objective.toml:21:44  unknown key "code" in [validators.expect]; did you mean "exit_code"?
 objective.toml:23:10  validators.python "nomod" is not a Python callable; write "package.module:function"
 objective.toml:26:11  validators.timeout 0 is not above zero; write seconds, or "90s", "30m", "2h", or inf to lift the limit
 objective.toml:27:7  validators.cwd "../x" leaves the workspace; write a folder relative to it
-objective.toml:28:13  validators.env.A must be a string, not the number 1
-objective.toml:28:16  "B C" in [validators.env] is not a valid name of an environment variable"""
+objective.toml:28:1  "B C" in [validators.env] is not a valid name of an environment variable
+objective.toml:28:7  validators.env.A must be a string, not the number 1"""
 
 
 @pytest.mark.parametrize("written", ["'pytest'", "['pytest']"])
@@ -126,10 +129,10 @@ def test_a_wrong_key_name_that_may_be_the_key_itself_is_not_shown() -> None:
         ("objective = x", "1:13  not valid TOML: invalid value"),
         ("a = 1\nb = [1", "2:7  not valid TOML: unclosed array, at the end of the file"),
         ("[a.b]\n[a.b]", "2:5  not valid TOML: cannot declare ('a', 'b') twice"),
-        ("judge = 'x'\n[judge]\nminimum_score = 1", f'2:7  {SHORT_AS_WELL} judge = "..." as model = "..." in [judge]'),
-        ("agent = 'chat'\n[agent.params]\nx = 1", f'2:14  {SHORT_AS_WELL} agent = "..." as use = "..." in [agent]'),
-        ("validator = 'x'\n[[validator]]\nrun = 'y'", f"2:12  {SHORT_AS_WELL} [[validators]] with run"),
-        ("budget = 1\n[budget]\ntokens = 1", f"2:8  {SHORT_AS_WELL} the value as a key of [budget]"),
+        ("judge = 'x'\n[judge]\nminimum_score = 1", f"2:7  {OVERWRITTEN}"),
+        ("agent = 'chat'\n[agent.params]\nx = 1", f"2:14  {OVERWRITTEN}"),
+        ("validator = 'x'\n[[validator]]\nrun = 'y'", f"2:12  {OVERWRITTEN}"),
+        ("budget = 1\n[budget]\ntokens = 1", f"2:8  {OVERWRITTEN}"),
         ("a = " + "[" * 100_000, "  is not valid TOML: nested too deep"),
         ("a = " + "9" * 5000, "  is not valid TOML: a number has too many digits"),
     ],

@@ -19,7 +19,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
 from goalrunner.goalfile.layers import Layer, file_layer, named_layer, option_of
 from goalrunner.goalfile.problems import Problems, Source, report
-from goalrunner.goalfile.toml_text import Key, Positions, parse, read_text, refusal
+from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, parse, read_text, refusal
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -30,7 +30,7 @@ def resolve_goal(
     environ: Mapping[str, str] = os.environ,
     base: Path | None = None,
     *,
-    positions: Positions | None = None,
+    positions: Positions = NO_POSITIONS,
     name: str = "",
     runnable: bool = True,
 ) -> Goal:

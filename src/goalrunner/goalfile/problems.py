@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, shown
 from goalrunner.core.field_types import InnerError
-from goalrunner.goalfile.toml_text import NOWHERE, Key, Place, Positions
+from goalrunner.goalfile.toml_text import NO_POSITIONS, NOWHERE, Key, Place, Positions
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Source:
     problems: Problems
     base: Path = Path()
     """The folder that relative paths start from."""
-    positions: Positions | None = None
+    positions: Positions = NO_POSITIONS
     names: Mapping[Key, str] = field(default_factory=dict)
     """Names of keys that differ from the dotted name: `--timeout`, `GOAL_MODEL`."""
     textual: bool = False
@@ -80,13 +80,11 @@ class Spot:
 
     def wrong(self, rest: str) -> None:
         """Report a wrong value; the message is the key's name and `rest`."""
-        positions = self.source.positions
-        self._note(f"{self.label} {rest}", positions.value(self.path) if positions else NOWHERE)
+        self._note(f"{self.label} {rest}", self.source.positions.value(self.path))
 
     def wrong_key(self, message: str) -> None:
         """Report a wrong key, or its table as a whole."""
-        positions = self.source.positions
-        self._note(message, positions.key(self.path) if positions else NOWHERE)
+        self._note(message, self.source.positions.key(self.path))
 
     def _note(self, message: str, place: Place) -> None:
         self.source.problems.add(message, self.label, place)
@@ -118,15 +116,15 @@ def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Ke
 
 _KINDS = {
     "string": "a string",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "dict": "a table",
-    "model": "a table",
-    "tuple": "a list",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a table",
+    "array": "a list",
 }
-
-
+"""Types of the JSON schema in words."""
+_OF_TYPES = ("string_type", "int_", "float_", "bool_", "dict_", "model_", "tuple_")
+"""Begins of pydantic's names for errors of the type."""
 _WRITTEN = {
     "budget": "[budget] cost_usd = 2.50",
     "workspace": '[workspace] path = "..."',
@@ -137,18 +135,17 @@ _WRITTEN = {
 
 def _reason(detail: Any, path: Key, model: type[BaseModel]) -> str:
     """Return what is wrong with the value at `path`, in pydantic's words but for the names of types."""
-    nodes = _nodes(model, path)
-    types = [node.get("type") for node in nodes]
-    wanted = _KINDS.get(detail["type"].partition("_")[0]) if detail["type"] != "string_pattern_mismatch" else None
-    if wanted == "a list" and any(node.get("items", {}).get("type") == "string" for node in nodes):
-        wanted = "a list of strings"
-    if wanted:
-        either = "a string or " if "string" in types and wanted.startswith(("a list", "a table")) else ""
+    types = {node.get("type"): node for node in _nodes(model, path)}
+    nodes = [node for node in types.values() if node.get("type") in _KINDS]
+    if nodes and detail["type"].startswith(_OF_TYPES):
+        of_strings = any(node.get("items", {}).get("type") == "string" for node in nodes)
+        kinds = dict.fromkeys(_KINDS[node["type"]] for node in nodes)
+        wanted = " or ".join(f"{one} of strings" if one == "a list" and of_strings else one for one in kinds)
         form = _WRITTEN.get(".".join(part for part in path if isinstance(part, str)))
-        remedy = f"; write {form}" if form and (wanted == "a table" or isinstance(detail["input"], dict)) else ""
-        return f"must be {either}{wanted}, not {kind(detail['input'])}{remedy}"
-    is_limit = "null" in types and (detail.get("ctx", {}).get("ge") == 1 or detail["type"] == "greater_than")
-    lifted = "; write inf to lift the limit" if is_limit else ""
+        remedy = f"; write {form}" if form and ("a table" in kinds or isinstance(detail["input"], dict)) else ""
+        return f"must be {wanted}, not {kind(detail['input'])}{remedy}"
+    is_limit = detail.get("ctx", {}).get("ge") == 1 or detail["type"] == "greater_than"
+    lifted = "; write inf to lift the limit" if is_limit and "null" in types else ""
     return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(detail['input'])}{lifted}"
 
 

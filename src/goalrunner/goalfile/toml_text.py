@@ -1,7 +1,7 @@
 """Reading TOML files: their tables, the positions of keys and values, and errors with line and column.
 
-The standard library's parser gives no positions, so a scanner reads the same text and notes where keys and values begin.
-On text that it does not understand it stops; messages about the rest then have no column.
+The standard library's parser gives no positions, so the statements of the text are searched for the places where keys and
+values begin.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from goalrunner.core.errors import GoalFileError, Problem
-from goalrunner.core.goal import SHORT_TABLES
 
 Key = tuple[str | int, ...]
 """The path to a value: `("validators", 0, "timeout")`."""
@@ -53,10 +50,18 @@ class Positions:
         )
         return Positions(keys, values, self.text)
 
+    def note(self, path: Key, key: int, value: int) -> None:
+        """Add a position, unless there is one already."""
+        self.keys.setdefault(path, key)
+        self.values.setdefault(path, value)
+
     def _nearest(self, offsets: dict[Key, int], path: Key) -> Place:
         found = (offsets[path[:length]] for length in range(len(path), 0, -1) if path[:length] in offsets)
         offset = next(found, None)
         return NOWHERE if offset is None else place_of(self.text, offset)
+
+
+NO_POSITIONS = Positions({}, {}, "")
 
 
 def place_of(text: str, offset: int) -> Place:
@@ -64,24 +69,6 @@ def place_of(text: str, offset: int) -> Place:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def locate(text: str) -> Positions:
-    """Return the positions of all keys and values of a TOML text; of an invalid one, those before the error.
-
-    The time is proportional to the length of the text.
-    """
-    scanner = _Scanner(text)
-    with suppress(_LostError, RecursionError, tomllib.TOMLDecodeError):
-        table: Key = ()
-        while scanner.take(_BLANK) or scanner.at < len(text):
-            if text.startswith("[", scanner.at):
-                table = scanner.header()
-            elif scanner.at < len(text):
-                scanner.pair(table)
-    return Positions(scanner.keys, scanner.values, text)
-
-
-_SPACE = re.compile(r"[ \t]*")
-_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _STRING = r"""
       \"{3} (?: \\. | [^\\] )*? \"{3} \"{0,2}    # several lines; up to two quotes may stand before the closing ones
     | '{3} .*? '{3} '{0,2}
@@ -89,93 +76,57 @@ _STRING = r"""
     | ' [^']* '
     """
 _PART = re.compile(rf"{_STRING} | [A-Za-z0-9_-]+", re.DOTALL | re.VERBOSE)
-_VALUE = re.compile(rf"[\[{{] | {_STRING} | [^,\]}}\#\r\n]+", re.DOTALL | re.VERBOSE)
-_OPENING = re.compile(r"\[\[?")
-_CLOSING = re.compile(r"[ \t]*\]\]?")
-_ENDS = {"[": "]", "{": "}"}
+_KEY = rf"(?:{_PART.pattern}) (?: [ \t]*\.[ \t]* (?:{_PART.pattern}) )*"
+_STATEMENT = re.compile(
+    rf"[ \t]* (?: (?P<opening>\[\[?) [ \t]* (?P<table>{_KEY}) [ \t]* \]\]? | (?P<key>{_KEY}) [ \t]*=[ \t]* )",
+    re.DOTALL | re.VERBOSE,
+)
+_TOKEN = re.compile(
+    rf"{_STRING} | \#[^\n]* | [ \t\r]+ | [\[\]{{}},\n] | [^\[\]{{}},\n\"'\#]+ | .", re.DOTALL | re.VERBOSE
+)
 
 
-class _LostError(Exception):
-    """The text is not what the scanner expects."""
+def locate(text: str) -> Positions:
+    """Return the positions in a valid TOML text: of tables, keys, and the elements of lists; not of keys in inline tables."""
+    found = Positions({}, {}, text)
+    counts: dict[Key, int] = {}  # the index of the last table of each array of tables
+    table: Key = ()
+    at = 0
+    while at < len(text):
+        statement = _STATEMENT.match(text, at)
+        if statement is None:  # an empty line or a comment
+            at = _end_of_value(found, (), at)
+            continue
+        opening, group = statement["opening"], "table" if statement["opening"] else "key"
+        path: Key = () if opening else table
+        parts = list(_PART.finditer(statement[group]))
+        for number, part in enumerate(parts, 1):
+            path = (*path, _unquoted(part[0]))
+            begin = statement.start(group) + part.start()
+            found.note(path, begin, begin if opening else statement.end())
+            if opening == "[[" and number == len(parts):
+                counts[path] = counts.get(path, -1) + 1
+            if opening and path in counts:
+                path = (*path, counts[path])
+                found.note(path, begin, begin)
+        table = path if opening else table
+        at = _end_of_value(found, path, statement.end())
+    return found
 
 
-@dataclass
-class _Scanner:
-    """One scan of a text; `keys` and `values` grow meanwhile."""
-
-    text: str
-    at: int = 0
-    keys: dict[Key, int] = field(default_factory=dict)
-    values: dict[Key, int] = field(default_factory=dict)
-    last_tables: dict[Key, int] = field(default_factory=dict)
-    """The index of the last table of each array of tables."""
-
-    def take(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.at)
-        if match is None:
-            raise _LostError
-        self.at = match.end()
-        return match.group()
-
-    def header(self) -> Key:
-        is_array = self.take(_OPENING) == "[["
-        path: Key = ()
-        parts = self._key_parts()
-        for position, (part, offset) in enumerate(parts, 1):
-            path = (*path, part)
-            self._note(path, offset, offset)
-            if is_array and position == len(parts):
-                self.last_tables[path] = self.last_tables.get(path, -1) + 1
-            if path in self.last_tables:
-                path = (*path, self.last_tables[path])
-                self._note(path, offset, offset)
-        self.take(_CLOSING)
-        return path
-
-    def pair(self, path: Key) -> None:
-        parts = self._key_parts()
-        self._skip("=")
-        self.take(_SPACE)
-        for part, offset in parts:
-            path = (*path, part)
-            self._note(path, offset, self.at)
-        self._value(path)
-
-    def _key_parts(self) -> list[tuple[str, int]]:
-        parts: list[tuple[str, int]] = []
-        while not parts or self._skip(".", optional=True):
-            self.take(_SPACE)
-            offset = self.at
-            parts.append((_unquoted(self.take(_PART)), offset))
-            self.take(_SPACE)
-        return parts
-
-    def _value(self, path: Key) -> None:
-        end = _ENDS.get(opened := self.take(_VALUE))
-        if end is None:
-            return
-        for index in count():
-            self.take(_BLANK)
-            if self._skip(end, optional=True):
-                return
-            if opened == "{":
-                self.pair(path)
-            else:
-                self._note((*path, index), self.at, self.at)
-                self._value((*path, index))
-            self.take(_BLANK)
-            self._skip(",", optional=True)
-
-    def _skip(self, expected: str, *, optional: bool = False) -> bool:
-        found = self.text.startswith(expected, self.at)
-        if not (found or optional):
-            raise _LostError
-        self.at += len(expected) * found
-        return found
-
-    def _note(self, path: Key, key: int, value: int) -> None:
-        self.keys.setdefault(path, key)
-        self.values.setdefault(path, value)
+def _end_of_value(found: Positions, path: Key, at: int) -> int:
+    """Return where the line of a value ends, which may have several, and note where the elements of a list begin."""
+    depth = index = 0
+    is_list = found.text.startswith("[", at)
+    for token in _TOKEN.finditer(found.text, at):
+        sign = token[0]
+        if sign == "\n" and depth == 0:
+            return token.end()
+        if is_list and depth == 1 and not sign.isspace() and sign[0] not in "],#":
+            found.note((*path, index), token.start(), token.start())
+        index += depth == 1 and sign == ","
+        depth += (sign in ("[", "{")) - (sign in ("]", "}"))
+    return len(found.text)
 
 
 def _unquoted(raw: str) -> str:
@@ -201,17 +152,8 @@ def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileE
     numbers = [int(number) for number in re.findall(r"\d+", where)]
     place = (numbers[0], numbers[1]) if numbers else place_of(text, len(text.rstrip()))
     message = f"not valid TOML: {reason[:1].lower()}{reason[1:]}{'' if numbers else ', at the end of the file'}"
-    header = text.split("\n")[place[0] - 1].strip() if numbers else ""
-    if reason == "Cannot overwrite a value" and not header.startswith("["):
-        message += "; a key is given twice, remove one of the two"
-    elif reason == "Cannot overwrite a value":
-        table = header.strip("[] ").partition(".")[0]
-        remedy = (
-            f'write {table} = "..." as {SHORT_TABLES[table]} = "..." in [{table}]'
-            if table in SHORT_TABLES
-            else ("write [[validators]] with run" if table == "validator" else f"write the value as a key of [{table}]")
-        )
-        message += f"; a table and its short form cannot be combined: {remedy}"
+    if reason == "Cannot overwrite a value":
+        message += "; a key is given twice, or in its short form beside its table: remove it, or write it in the table"
     return refusal(name, message, place)
 
 
