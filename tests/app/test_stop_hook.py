@@ -205,7 +205,7 @@ def test_a_check_that_was_killed_is_made_again(project: Path) -> None:
     (project / "fast").unlink()
     event, argv = {"session_id": "s1", "cwd": str(project)}, [*GOAL, "hook", "claude"]
     with pytest.raises(subprocess.TimeoutExpired):
-        subprocess.run(argv, input=json.dumps(event), cwd=project, env=environment(), timeout=8, text=True, check=False)
+        subprocess.run(argv, input=json.dumps(event), cwd=project, env=environment(), timeout=4, text=True, check=False)
     (project / "fast").touch()
     (project / "done").touch()
     assert "complete" in called(project, "Stop")["systemMessage"]

@@ -305,9 +305,9 @@ async def test_interrupted_at_any_change_the_next_command_undoes_it(scene: Scene
         assert scene.look() == scene.before, number
         assert not any("not undone" in line for line in lines), number
         assert not scene.journals()
-        number += 4
+        number += 7
 
-    assert number > 10
+    assert number > 14
     await asyncio.to_thread(replay, scene.workspace, scene.home)
     output.write_text("old\n")
     assert scene.look() == scene.before

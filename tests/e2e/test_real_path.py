@@ -122,7 +122,7 @@ def test_the_deadline_cuts_a_hanging_model_call(place: Path, own_home: Path) -> 
     from tests.support.model_server import hang
 
     with ModelServer([hang(60)]) as server:
-        ended = goal("run", goal_file(place, server.base_url, 'timeout = "8s"'), cwd=place, env=KEYS)
+        ended = goal("run", goal_file(place, server.base_url, 'timeout = "4s"'), cwd=place, env=KEYS)
     assert ended.code == 1, ended
     assert "time limit" in ended.out
 

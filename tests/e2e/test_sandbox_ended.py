@@ -91,11 +91,11 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "place"
 
 
-ENDS = pytest.mark.parametrize("end", ["killed", "deadline"])
-
-
-@ENDS
-@pytest.mark.parametrize("driven", [_builtin, _command, _acp], ids=["built-in", "command", "acp"])
+@pytest.mark.parametrize(
+    ("driven", "end"),
+    [(_builtin, "killed"), (_command, "killed"), (_acp, "killed"), (_acp, "deadline")],
+    ids=["built-in-killed", "command-killed", "acp-killed", "acp-deadline"],
+)
 def test_no_process_of_an_agent_in_a_sandbox_outlives_the_run(
     place: Path, own_home: Path, driven: Callable[[Path, str], str], end: str
 ) -> None:
@@ -103,7 +103,7 @@ def test_no_process_of_an_agent_in_a_sandbox_outlives_the_run(
     ended(goal_file(place, driven(place, sleepers.line), "test -e done", end), place, sleepers, end)
 
 
-@ENDS
+@pytest.mark.parametrize("end", ["killed", "deadline"])
 def test_no_process_of_a_check_in_a_sandbox_outlives_the_run(place: Path, own_home: Path, end: str) -> None:
     sleepers = Sleepers()
     ended(goal_file(place, _builtin(place, "true"), sleepers.line, end), place, sleepers, end)

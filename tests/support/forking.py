@@ -71,10 +71,12 @@ class Forks:
         assert stdout is not None
         with tempfile.TemporaryDirectory() as folder:
             printed = [Path(folder) / name for name in ("out", "err")]
+            environ = environment(**(env or {}))
             job = {
                 "arguments": [str(argument) for argument in arguments],
                 "cwd": str(cwd),
-                "env": environment(**(env or {})),
+                "env": environ,
+                "has_key": any(name.endswith("_API_KEY") for name in environ),
                 "kill": kill,
                 "printed": [str(path) for path in printed],
             }
@@ -92,11 +94,15 @@ class Forks:
 
 
 def _serve() -> None:
+    from goalrunner.llm.library import prepare
+
     for module in pkgutil.walk_packages(goalrunner.__path__, "goalrunner."):
         if module.name not in _SCRIPTS:
             importlib.import_module(module.name)  # once, for every fork
     for line in sys.stdin:
         job = json.loads(line)
+        if job["has_key"]:
+            prepare("openai/any")  # LiteLLM takes seconds to import
         pid = os.fork()
         if pid == 0:
             _work(job)
