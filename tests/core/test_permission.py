@@ -49,8 +49,8 @@ def worked(name: str = "a") -> tuple[Event, Event]:
 def test_an_approval_permits_one_call_and_none_after_it() -> None:
     call = events.ToolCalled(tool_call_id="c1", tool="shell", summary="rm x")
     before = fold(working(), requested(1, "c1"), said(1))
-    assert before.approval_of("c1") is not None
-    assert fold(working(), requested(1, "c1"), said(1), call).approval_of("c1") is None
+    assert before.newest_approval(tool_call_id="c1", used=False) is not None
+    assert fold(working(), requested(1, "c1"), said(1), call).newest_approval(tool_call_id="c1", used=False) is None
 
 
 def test_a_decision_counts_once_and_only_for_what_is_known() -> None:

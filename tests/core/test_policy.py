@@ -189,7 +189,7 @@ def test_an_unknown_price_never_counts_as_free() -> None:
     unknown = UsageRecorded(account="agent", usage=Usage(input_tokens=1, cost_usd=None))
     found = shortfall(state_after(Plan(has_judge=True, cost_usd=5.0), unknown))
     assert found is not None
-    assert "without a known price" in found.words
+    assert "is unknown" in found.words
     assert shortfall(state_after(Plan(has_judge=True), unknown)) is None
 
 
@@ -206,7 +206,7 @@ def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenf
     assert (found is None) is unenforced
     if found is not None:
         assert (found.budget, found.unknown) == (name, True)
-        assert "what a turn of x" in found.words
+        assert "what a call of x" in found.words
         assert f"--allow-unenforced {name} " in out_of_budget(partly).message
     spent = shortfall(state_after(plan, started, told, nothing, told, told))
     assert spent is not None

@@ -10,7 +10,7 @@ from goalrunner.core import state_updates as updates
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Record
 from goalrunner.core.observation import UNASKED
-from goalrunner.core.progress import with_approvals, with_budget, with_evidence, with_fields, with_memory
+from goalrunner.core.progress import reset, with_approvals, with_budget, with_evidence, with_fields, with_memory
 from goalrunner.core.run_state import KEPT, Phase, RunState, WorkingMemory
 from goalrunner.core.verdict import Critique
 
@@ -124,31 +124,15 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             assert_never(event)
 
 
-_PROMPTING = {"prompted": False, "calling": None, "awaiting": None}
-"""Fields of a state in which a prompt is about to go to the agent."""
+_PROMPTED = "prompted calling awaiting"
+"""Fields of a state in which the agent has a prompt."""
+_OF_A_ROUND = f"validators refusal block_report leaked check_labels changed_checks critique refinements {_PROMPTED}"
 
 
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
     begun = with_memory(progress.begun(state, f"round-{event.round}"), proposed_stop="")
-    fresh = {
-        "validators": (),
-        "refusal": "",
-        "block_report": "",
-        "leaked": (),
-        "check_labels": (),
-        "changed_checks": None,
-    }
-    working = updates.withdrawn(begun, lambda _: True)
-    return with_fields(
-        working,
-        phase=Phase.WORKING,
-        round=event.round,
-        critique=None,
-        refinements=0,
-        **fresh,
-        **progress.NOT_CHECKED,
-        **_PROMPTING,
-    )
+    fresh = reset(updates.withdrawn(begun, lambda _: True), f"{_OF_A_ROUND} {progress.NOT_CHECKED}")
+    return with_fields(fresh, phase=Phase.WORKING, round=event.round)
 
 
 def _criticized(
@@ -162,8 +146,8 @@ def _criticized(
             said = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
             return with_fields(progress.ended(state), critique=said, awaiting=None)
         case events.RefinementStarted():
-            begun = progress.begun(state, f"round-{event.round}")
-            return with_fields(begun, phase=Phase.WORKING, refinements=event.number, block_report="", **_PROMPTING)
+            begun = reset(progress.begun(state, f"round-{event.round}"), f"block_report {_PROMPTED}")
+            return with_fields(begun, phase=Phase.WORKING, refinements=event.number)
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:

@@ -13,7 +13,7 @@ from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, ModelError, one_line
 from goalrunner.core.events import RiskClass, RunEnded
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.outcome import StopReason, Usage
+from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
 from goalrunner.core.shell_words import Word
@@ -48,25 +48,22 @@ def lifting(state: RunState) -> str:
 
 
 def _shortfalls(state: RunState) -> Iterator[Shortfall]:
-    total, plan, usage = state.total, state.plan, state.usage.get("agent", Usage())
-    agent = state.models.get("agent") or "the agent"
-    unreported = (
-        f"what a turn of {agent} {{}} is unknown (it was cut, or {agent} did not report it), beside {{}} that are"
+    total, plan, agent = state.total, state.plan, state.models.get("agent") or "the agent"
+    tokens = f"{total.tokens:,} of {plan.tokens or 0:,} tokens"
+    dollars = f"${total.known_cost_usd:.4f} of ${plan.cost_usd or 0:.4f}"
+    budgets: tuple[tuple[BudgetName, float, float | None, str, bool], ...] = (
+        ("tokens", total.tokens, plan.tokens, tokens, total.uncounted_calls > 0),
+        ("cost_usd", total.known_cost_usd, plan.cost_usd, dollars, total.cost_usd is None),
     )
-    if plan.tokens is not None:
-        tokens = f"{total.tokens:,} of {plan.tokens:,} tokens"
-        if total.tokens >= plan.tokens:
-            yield Shortfall("tokens", f"{tokens} are spent")
-        elif total.uncounted_calls and "tokens" not in plan.unenforced:
-            yield Shortfall("tokens", unreported.format("used", tokens), unknown=True)
-    if plan.cost_usd is not None:
-        dollars = f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f}"
-        if total.known_cost_usd >= plan.cost_usd:
-            yield Shortfall("cost_usd", f"{dollars} are spent")
-        elif total.cost_usd is None and "cost_usd" not in plan.unenforced:
-            unpriced = "a model call without a known price was made, so the dollar budget can no longer be enforced"
-            by_agent = state.external and usage.cost_usd is None
-            yield Shortfall("cost_usd", unreported.format("cost", dollars) if by_agent else unpriced, unknown=True)
+    for name, spent, limit, words, unknown in budgets:
+        if limit is None:
+            continue
+        if spent >= limit:
+            yield Shortfall(name, f"{words} are spent")
+        elif unknown and name not in plan.unenforced:
+            why = f"(a turn was cut, {agent} did not report it, or a model has no known price)"
+            what = f"what a call of {agent} or the judge used is unknown {why}, beside {words} that are"
+            yield Shortfall(name, what, unknown=True)
 
 
 _INSTALLING = frozenset(

@@ -9,13 +9,18 @@ from typing import Any, Literal
 from goalrunner.core import events
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.core.run_state import KEPT, Approval, Interruption, MemoryStop, Phase, RunState, Stall
+from goalrunner.core.run_state import KEPT, Approval, Interruption, MemoryStop, Phase, RunState
 from goalrunner.core.verdict import GoalVerdict
 
 
 def with_fields(state: RunState, **changes: Any) -> RunState:
     """Return the state with other fields."""
     return state.model_copy(update=changes)
+
+
+def reset(state: RunState, fields: str) -> RunState:
+    """Return the state in which these fields, a list of words, have their defaults."""
+    return with_fields(state, **{name: RunState.model_fields[name].default for name in fields.split()})
 
 
 def with_memory(state: RunState, **changes: Any) -> RunState:
@@ -216,8 +221,8 @@ _RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
 }
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Stop reasons after which a run cannot be resumed."""
-NOT_CHECKED = {"leaks": 0, "obstacle": "", "obstacles": 0}
-"""Fields of a state in which nothing kept the checks from running."""
+NOT_CHECKED = "leaks obstacle obstacles"
+"""Fields of a state in which something kept the checks from running."""
 
 
 def record_status(reason: StopReason) -> tuple[RecordStatus, MemoryStop]:
@@ -253,25 +258,17 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
     told = state.interruption or Interruption()
     changed = tuple(dict.fromkeys((*told.changed, *event.changed)))
     told = told.model_copy(update={"note": event.note or told.note, "changed": changed})
+    place = _place(state, event)
     state = with_budget(with_memory(with_cut(state, event.in_flight), stop_reason=None), deadline_at=event.deadline_at)
     return with_fields(
-        state,
+        reset(state, f"status stop_reason message signal ended_at stall unstable unread {NOT_CHECKED}"),
         goal=state.goal.model_copy(update={"status": "active"}),
         plan=event.plan,
-        status=GoalStatus.RUNNING,
-        stop_reason=None,
-        message="",
-        signal=None,
-        ended_at="",
         resumes=state.resumes + 1,
         sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
         interruption=None if told == Interruption() else told,
         outside=tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
-        stall=Stall(),
-        unstable=0,
-        unread=0,
-        **NOT_CHECKED,
-        **_place(state, event),
+        **place,
     )
 
 

@@ -199,10 +199,12 @@ class RunState(Frozen):
     def waiting(self) -> tuple[Approval, ...]:
         return tuple(approval for approval in self.approvals if approval.decision is None)
 
-    def approval_of(self, tool_call_id: str) -> Approval | None:
-        """Return the approval that was requested for a tool call that has not started. Ids of calls may repeat."""
-        of_it = (item for item in reversed(self.approvals) if item.tool_call_id == tool_call_id)
-        return next((item for item in of_it if not item.used and item.decision != "withdrawn"), None)
+    def newest_approval(self, **wanted: object) -> Approval | None:
+        """Return the newest approval with these fields that is not withdrawn; None if there is none."""
+        for item in reversed(self.approvals):
+            if item.decision != "withdrawn" and all(getattr(item, name) == value for name, value in wanted.items()):
+                return item
+        return None
 
     @property
     def subject(self) -> str:
@@ -212,8 +214,7 @@ class RunState(Frozen):
     @property
     def completion(self) -> Approval | None:
         """The newest approval of the completion for the current snapshot."""
-        of_it = (item for item in reversed(self.approvals) if item.kind == "complete" and item.snapshot == self.subject)
-        return next((item for item in of_it if item.decision != "withdrawn"), None)
+        return self.newest_approval(kind="complete", snapshot=self.subject)
 
     @property
     def approved_checks(self) -> frozenset[str]:

@@ -46,15 +46,12 @@ def baselined(state: RunState, event: events.BaselineTaken) -> RunState:
     seen = progress.ended(with_evidence(state, [item.id for item in (*event.observations, *event.concealed)]))
     ran_on = event.snapshot or state.base
     taken = with_fields(
-        seen,
+        progress.reset(seen, "leaked refusal changed_checks"),
         phase=Phase.BASELINED,
         baseline=Baseline(standing=event.standing, reason=event.reason, results=event.results),
         validators=event.results,
         snapshot=ran_on,
         content=ran_on.id if ran_on else "",
-        leaked=(),
-        refusal="",
-        changed_checks=None,
     )
     # A baseline that decides is iteration 1.
     decides = event.standing == "green" and not state.plan.has_judge and not state.plan.needs_round
@@ -65,7 +62,8 @@ def validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
     """Return the state after the validators ran."""
     seen = [item.id for item in (*event.observations, *event.concealed)]
     obstacle, changed = obstacle_of(event.results), event.changed_checks
-    denied = _denied(state, changed) if not obstacle else None
+    about = state.newest_approval(kind="checks", snapshot=changed.key) if changed is not None else None
+    denied = about if about is not None and about.decision == "denied" and not obstacle else None
     ran = with_fields(
         progress.ended(with_evidence(state, seen)),
         phase=Phase.VALIDATED,
@@ -109,8 +107,7 @@ def baseline_standing(results: Sequence[ValidatorResult], ran: CheckRun, leaked:
 
 def checks_decided(state: RunState, event: events.ApprovalRecorded) -> RunState:
     """Return the state after a decision on changed checks."""
-    about = next((item for item in state.approvals if item.id == event.approval_id), None)
-    changed = state.changed_checks
+    about, changed = state.newest_approval(id=event.approval_id), state.changed_checks
     if changed is None or about is None or about.kind != "checks" or about.snapshot != changed.key:
         return state
     if about.decision != "approved":
@@ -122,13 +119,6 @@ def checks_decided(state: RunState, event: events.ApprovalRecorded) -> RunState:
     labels = (*state.check_labels, f"checks changed: {', '.join(changed.paths)}")
     accepted = with_fields(state, validators=changed.results, changed_checks=None, check_labels=labels)
     return decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
-
-
-def _denied(state: RunState, changed: events.ChangedChecks | None) -> Approval | None:
-    """Return the approval in which a person denied these very versions of the checks."""
-    key = changed.key if changed is not None else ""
-    about = (item for item in reversed(state.approvals) if item.kind == "checks" and item.snapshot == key)
-    return next((item for item in about if item.decision == "denied"), None)
 
 
 def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Approval) -> RunState:
@@ -228,14 +218,12 @@ def _said(state: RunState, said: str) -> RunState:
 
 def _undone(state: RunState, approval: Approval) -> RunState:
     """Return the state after a refusal: the round failed, and the person's reason is the feedback."""
-    feedback = refusal(approval)
-    if state.verdict is not None:
-        verdict = state.verdict.model_copy(update={"complete": False, "missing": feedback})
-        state = with_fields(state, verdict=verdict)
-    if state.attempts:
-        attempt = state.attempts[-1].model_copy(update={"passed": False, "feedback": feedback})
-        state = with_fields(state, attempts=(*state.attempts[:-1], attempt))
-    return state
+    failed, feedback = {"complete": False, "missing": refusal(approval)}, refusal(approval)
+    if state.verdict is None:
+        return state
+    state = with_fields(state, verdict=state.verdict.model_copy(update=failed))
+    attempts = [item.model_copy(update={"passed": False, "feedback": feedback}) for item in state.attempts[-1:]]
+    return with_fields(state, attempts=(*state.attempts[:-1], *attempts))
 
 
 def asked(state: RunState, questions: tuple[str, ...]) -> RunState:
