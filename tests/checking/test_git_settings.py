@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.checking.environment import GitSettings, Layer
+from goalrunner.checking.environment import Layer
+from goalrunner.checking.git_files import GitSettings
 from goalrunner.core.errors import WorkspaceError
 from tests.support.workspaces import git, make_repository
 

@@ -419,9 +419,7 @@ async def test_a_removed_folder_of_the_journal_loses_only_what_was_in_it(scene: 
     # Ignored content is in no snapshot. Everything else is there.
     differing = {path for path in before if found.get(path) != before[path] and not path.startswith(".git/")}
     assert differing == {"build", "build/out.bin"}
-    assert "build is lost" in raised.value.message
-    assert ".git is as the check left it" in raised.value.message
-    assert "test_a.py" not in raised.value.message
+    assert f"{scene.workspace}/build: the check removed" in raised.value.message
 
 
 async def test_a_mount_point_is_refused_and_the_rest_undone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -584,9 +582,8 @@ async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene)
 async def test_a_full_disk_is_named(plain: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     async with plain.opened() as opened:
         assert opened.full() == ""
-        real = os.statvfs(plain.workspace)
-        full = os.statvfs_result((*real[:3], 0, 0, *real[5:10]))
-        monkeypatch.setattr(os, "statvfs", lambda _: full)
+        real = shutil.disk_usage(plain.workspace)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: real._replace(free=0))
         assert opened.full() == f"no space left in {plain.workspace}"
         monkeypatch.undo()
 

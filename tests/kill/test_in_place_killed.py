@@ -194,16 +194,3 @@ def test_a_check_of_a_living_runner_is_left_alone(scene: Scene) -> None:
         end(runner)
     scene.await_journals(present=False)
     assert scene.look() == scene.before
-
-
-def test_the_next_command_names_what_a_watchdog_has_reset(scene: Scene) -> None:
-    lines: tuple[str, ...] = ()
-    # On a busy machine the runner may be killed before or after its check: then there is nothing to undo.
-    for seconds in (0.3, 0.4, 0.5, 0.2, 0.6, 0.3, 0.4, 0.5):
-        scene.killed_after(seconds, scene.runner())
-        scene.await_journals(present=False)
-        lines = replay(scene.workspace, scene.home)
-        if lines:
-            break
-    assert lines[0] == f"An interrupted check in {scene.workspace} was undone."
-    assert replay(scene.workspace, scene.home) == ()

@@ -14,7 +14,8 @@ from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import CHECKOUTS
 from goalrunner.checking.checkout import FreshCheckout
 from goalrunner.checking.dependencies import build_state
-from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, GitSettings, Layer
+from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
+from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.in_place import InPlace

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.app.sandbox import workspace_of
-from goalrunner.checking.environment import GitSettings, Kind
+from goalrunner.checking.environment import Kind
+from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import classify
 from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.checking.protection import Protection

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, OpenEnvironment
-from goalrunner.checking.files import NO_SPACE_HINT, copy_written, make_parents, no_space, put_file, written
+from goalrunner.checking.files import NO_SPACE_HINT, copy_written, make_parents, put_file, written
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.ports import Launcher
@@ -132,7 +132,7 @@ class OpenCheckout(OpenEnvironment):
     """
 
     def __init__(self, here: Path, workspace: Path, *, active: bool) -> None:
-        self._here = here
+        self._here = self.room = here
         self._workspace = workspace
         self._active = active
         self._since = 0
@@ -180,9 +180,6 @@ class OpenCheckout(OpenEnvironment):
         found = written(str(self.path), ("*",), self._since)
         live = [path for path in found if (self._workspace / path).is_file()]
         return tuple(path for path in live if not filecmp.cmp(self.path / path, self._workspace / path, shallow=False))
-
-    def full(self) -> str:
-        return no_space(self._here)
 
 
 def _apply(folder: Path, layer: Layer) -> None:

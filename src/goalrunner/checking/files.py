@@ -83,15 +83,6 @@ def copy_written(source: Path, root: Path, paths: Iterable[str]) -> tuple[str, .
 NO_SPACE_HINT = "free some space, or set GOAL_HOME"
 
 
-def no_space(folder: Path, *, free_bytes: int = 1_000_000, free_inodes: int = 16) -> str:
-    """Return "no space left in ..." if a folder's file system is full, for this user; empty if it is not."""
-    found = os.statvfs(folder)
-    blocks, inodes = (found.f_bfree, found.f_ffree) if os.geteuid() == 0 else (found.f_bavail, found.f_favail)
-    # File systems without a table of inodes count none.
-    full = blocks * found.f_frsize < free_bytes or (found.f_files and inodes < free_inodes)
-    return f"no space left in {folder}" if full else ""
-
-
 def put_file(root: Path | str, path: str, file: File) -> None:
     """Write a file or link of a layer that does not exist yet; missing parents are made. Raise OSError."""
     target = os.path.join(os.path.realpath(root), path)

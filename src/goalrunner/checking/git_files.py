@@ -2,13 +2,93 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from goalrunner.snapshots.git import Repository, content
+from goalrunner.checking.environment import File, Layer
+from goalrunner.checking.files import lstat, read_whole
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.records.files import write_whole
+from goalrunner.snapshots.git import Repository, content, enclosing
+
+_SETTINGS = ("config", "config.worktree", "info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
+_LARGEST_SETTING = 1_000_000
+
+
+class GitSettings:
+    """The settings of the repository around a workspace, kept in the file `record` for a run that is resumed."""
+
+    def __init__(self, workspace: Path, record: Path) -> None:
+        self._workspace = workspace
+        self._record = record
+        self._start: dict[Path, File] = {}
+
+    def remember(self) -> None:
+        """Read them at the start, or what an earlier process kept. Raise WorkspaceError if the record is damaged."""
+        if not self._record.exists():
+            self._start = self._now()
+            rows = [(str(path), one.mode, base64.b64encode(one.data).decode()) for path, one in self._start.items()]
+            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._record, json.dumps(rows).encode())
+            return
+        try:
+            rows = json.loads(self._record.read_bytes())
+            self._start = {Path(path): File(int(mode), base64.b64decode(data)) for path, mode, data in rows}
+        except (OSError, ValueError, TypeError) as error:
+            message = f"the run was made by another version of goal, or {self._record} is damaged: {error}"
+            raise WorkspaceError(message, "start a new run: goal run GOAL_FILE") from error
+
+    def layers(self, workspace: Layer) -> tuple[Layer, ...]:
+        """Return the workspace's layer with settings that differ put back, and a layer for each git folder outside of it."""
+        now, layers = self._now(), [workspace, *map(Layer, self.roots())]
+        put = {path: one for path, one in self._start.items() if now.get(path) != one}
+        hide = now.keys() - self._start.keys()
+        for number, layer in enumerate(layers):
+            own = {path for path in (*put, *hide) if path.is_relative_to(layer.root)}
+            names = {path: path.relative_to(layer.root).as_posix() for path in own}
+            restored = {names[path]: one for path, one in put.items() if path in own}
+            hidden = {names[path] for path in hide & own}
+            layers[number] = Layer(layer.root, {**layer.put, **restored}, layer.hide | hidden)
+        return tuple(layers)
+
+    def roots(self) -> tuple[Path, ...]:
+        """Return the git folders that lie outside of the workspace, without those in another one."""
+        found: list[Path] = []
+        for folder in self._folders():
+            if not any(folder.is_relative_to(root) for root in (self._workspace, *found)):
+                found.append(folder)
+        return tuple(found)
+
+    def _folders(self) -> tuple[Path, ...]:
+        """Return the git folders: the one that worktrees share first, then the worktree's own, and submodules."""
+        found = enclosing(self._workspace)
+        if found is None:
+            return ()
+        folders = dict.fromkeys(Path(os.path.realpath(folder)) for folder in (found.common, found.git_dir))
+        modules = Path(os.path.realpath(found.common)) / "modules"
+        inner = [Path(folder) for folder, _, files in os.walk(modules) if "HEAD" in files and "config" in files]
+        return (*folders, *sorted(inner))
+
+    def _now(self) -> dict[Path, File]:
+        found: dict[Path, File] = {}
+        for folder in self._folders():
+            hooks = [path for path in folder.glob("hooks/*") if path.suffix != ".sample"]
+            for path in (*(folder / name for name in _SETTINGS), *hooks):
+                info = lstat(str(path))
+                if (
+                    info
+                    and stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK)
+                    and info.st_size <= _LARGEST_SETTING
+                ):
+                    data = read_whole(str(path), info.st_mode)
+                    found |= {path: File(info.st_mode, data)} if data is not None else {}
+        return found
+
 
 _LARGE = frozenset({"objects", "lfs", "annex"})
 """Folders whose files never change once they are written; a copy has the same files, by hard links."""

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, OpenEnvironment, to_its_end
-from goalrunner.checking.files import copy_written, lstat, no_space, put_file, written
+from goalrunner.checking.files import copy_written, lstat, put_file, written
 from goalrunner.checking.git_files import copy_git, git_places
 from goalrunner.checking.journal import (
     HIDDEN,
@@ -80,8 +80,8 @@ class InPlace:
         os.close(check.opened.handle)
         if self.undone.lost:
             raise EnvironmentFailed(
-                f"the check removed files that cannot be restored: {'; '.join(self.undone.lost)}",
-                "everything else was restored; restore these files from a backup, and change the validator so that it keeps them",
+                f"the check removed files that were set aside: {'; '.join(self.undone.lost)}",
+                "what git does not ignore was restored; change the validator so that it keeps GOAL_HOME",
                 permanent=True,
             )
 
@@ -93,7 +93,7 @@ class InPlaceCheck(OpenEnvironment):
         self._parent = parent
         self._layers = layers
         self._store = parent.store
-        self.path = parent.store.workspace
+        self.path = self.room = parent.store.workspace
         self._token = secrets.token_hex(8)
         self._watchdog: Watchdog | None = None
         self._snapshot: Snapshot | None = None
@@ -126,9 +126,6 @@ class InPlaceCheck(OpenEnvironment):
         return tuple(
             item.path for item in changes if item.kind == "modified" and os.fsdecode(raw(item.path)) not in put
         )
-
-    def full(self) -> str:
-        return no_space(self.path, free_bytes=1, free_inodes=1)
 
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Kind, Layer, OpenEnvironment, to_its_end
-from goalrunner.checking.files import NO_SPACE_HINT, copy_written, no_space
+from goalrunner.checking.files import NO_SPACE_HINT, copy_written
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
 from goalrunner.checking.upper_layer import UpperLayer, find_tools, mount_points
 from goalrunner.core.errors import EnvironmentFailed, os_errors
@@ -63,7 +63,7 @@ class OpenOverlay(OpenEnvironment):
     """The port `OpenEnvironment` with overlay mounts. `set_up` and `tear_down` block."""
 
     def __init__(self, scratch: Path, environ: Mapping[str, str], layers: Sequence[Layer]) -> None:
-        self._scratch = Path(os.path.realpath(scratch))
+        self._scratch = self.room = Path(os.path.realpath(scratch))
         self._environ = environ
         self.path = layers[0].root.absolute()
         """The workspace's own path."""
@@ -107,9 +107,6 @@ class OpenOverlay(OpenEnvironment):
             return copy_written(upper.files, upper.layer.root, paths)
 
         return await to_its_end(asyncio.to_thread(collected))
-
-    def full(self) -> str:
-        return f"no space left in {self._scratch}" if no_space(self._folder or self._scratch) else ""
 
     def written(self) -> tuple[str, ...]:
         """Return the regular files of the workspace that checks wrote, as paths relative to it."""

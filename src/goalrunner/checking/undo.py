@@ -28,7 +28,6 @@ from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder
 from goalrunner.snapshots.files import remove
-from goalrunner.snapshots.objects import shown
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import process_table
 from goalrunner.system.watchdog import end_helper, end_orphans, start_helper
@@ -43,7 +42,7 @@ class Undone:
     problems: list[str] = field(default_factory=list)
     """What could not be undone this time, in words; the journal stays."""
     lost: list[str] = field(default_factory=list)
-    """What the check removed and no undo can put back, in words."""
+    """Originals that the check removed from where they waited. A snapshot may contain them."""
 
 
 async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
@@ -66,7 +65,6 @@ class _Undo:
         self._journal = opened.journal
         self._workspace = opened.journal.workspace
         self._store = store
-        self._lost: list[Move] = []
         self.result = Undone()
 
     @contextlib.contextmanager
@@ -87,18 +85,12 @@ class _Undo:
         for move in self._journal.moves:
             with self.step(move.path) as needed:
                 if needed and not _move_back(move):
-                    self._lost.append(move)
+                    self.result.lost.append(f"{move.path}: the check removed {os.path.dirname(move.aside)}")
 
     async def reset(self) -> None:
         """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
         journal, store = self._journal, self._store
         snapshot = Snapshot(**journal.snapshot)
-        entries = await store.entries(snapshot)
-        for move in self._lost:
-            if move.copy:
-                self.result.lost.append(f"{move.path} is as the check left it: the check removed the original")
-            elif shown(os.fsencode(os.path.relpath(move.path, self._workspace))) not in entries:
-                self.result.lost.append(f"{move.path} is lost: the check removed {os.path.dirname(move.aside)}")
         before = await store.snapshot()
         if before.tree != snapshot.tree:
             self.result.kept = before
@@ -204,11 +196,11 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
     Wait up to `patience` seconds for a watchdog that is at work. Never act while the runner lives.
     """
     workspace, home = workspace.resolve(), home.resolve()
-    messages = list(_reports(workspace, home))
+    messages: list[str] = []
     for folder, journal in journals.found(home):
         if journal.workspace == str(workspace):
             messages += _replayed(folder, journal, time.monotonic() + patience)
-    return (*messages, *_reports(workspace, home))
+    return tuple(messages)
 
 
 def _replayed(folder: Path, journal: Journal, deadline: float) -> list[str]:
@@ -259,25 +251,9 @@ def _end_git(store: Path) -> None:
         time.sleep(0.01)
 
 
-def _reports(workspace: Path, home: Path) -> Iterator[str]:
-    """Yield the lines that watchdogs left for this workspace, and remove them."""
-    for path in sorted(journals.checks_folder(home).glob("*.report")):
-        with contextlib.suppress(OSError):
-            where, *lines = path.read_text(errors="surrogateescape").splitlines()
-            if where == str(workspace):
-                path.unlink()
-                yield from lines
-
-
 def main(arguments: Sequence[str]) -> None:
-    """Undo the check in the journal that is open as the given handle; leave a report for the next command."""
-    handle, folder = int(arguments[0]), Path(arguments[1])
-    opened = journals.read(handle, folder)
-    lines = _undone(opened)
-    if not (folder / journals.NAME).exists():  # otherwise the next command tries again
-        with contextlib.suppress(OSError):
-            text = "".join(f"{line}\n" for line in (opened.journal.workspace, *lines))
-            folder.with_name(f"{folder.name}.report").write_text(text, errors="surrogateescape")
+    """Undo the check in the journal that is open as the given handle. With problems, the next command tries again."""
+    _undone(journals.read(int(arguments[0]), Path(arguments[1])))
 
 
 if __name__ == "__main__":

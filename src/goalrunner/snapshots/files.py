@@ -126,10 +126,6 @@ def read_manifest(data: bytes) -> dict[str, Entry]:
     return {path: Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
 
 
-_PATIENCE = 5.0
-"""Seconds to wait for processes that still write into a folder."""
-
-
 def remove(path: Path) -> None:
     """Remove a file, a link or a whole folder, also one that is read-only; do nothing if the path does not exist."""
     if not os.path.lexists(path):
@@ -151,19 +147,14 @@ def remove(path: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    """Remove `path`, even if a process still writes into it: rename it, then remove it.
+    """Rename `path`, if it exists, and remove it. Raise OSError if it cannot be renamed.
 
-    Raise OSError if it cannot be renamed. What cannot be removed for several seconds stays under the other name.
+    What cannot be removed, as a process still writes into it, stays under the other name.
     """
-    if not os.path.lexists(path):
-        return
-    aside = set_aside(path)
-    deadline = time.monotonic() + _PATIENCE
-    while os.path.lexists(aside) and time.monotonic() < deadline:
-        with contextlib.suppress(OSError):  # a process that is being ended wrote once more
+    if os.path.lexists(path):
+        aside = set_aside(path)
+        with contextlib.suppress(OSError):
             remove(aside)
-            return
-        time.sleep(0.05)
 
 
 def set_aside(path: Path) -> Path:
