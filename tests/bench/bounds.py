@@ -27,6 +27,7 @@ BOUNDS = {
     # The chat and the index of observations grow by some kilobytes a round, and memory is got in larger pieces.
     "peak memory of 100 rounds / of 10": 1.15,
     # Texts are kept in a file; what stays in memory is an item for each call and each text.
+    "peak memory of a transcript of 100 MB / of 1 MB": 1.8,
     "reading a transcript / decoding its lines": 8.0,
     # Runs of one process share its interpreter; each writes and syncs files of its own.
     "100 runs of a program at once / one after the other": 1.5,

@@ -1,4 +1,4 @@
-"""How fast each reader of transcripts is."""
+"""How fast each reader of transcripts is, and how much memory a long transcript needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.measuring import Pairs, hold, run_process
+from tests.bench.measuring import Pairs, hold, remark, run_process
 from tests.transcripts.sessions import SESSIONS, TESTS
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
@@ -18,11 +18,14 @@ SIZE = 100 * 2**20
 OUTPUT = 'a line of output 0123456789 "quoted"\n' * 1_600
 """About 60 kB, in front of each summary of the tests."""
 READ = """
-import sys, time
+import pathlib, re, resource, sys, time
 from goalrunner.transcripts import read_transcript
 began = time.perf_counter()
 trail = read_transcript(sys.argv[1], format=sys.argv[2])
-print(time.perf_counter() - began, len(trail.items))
+seconds = time.perf_counter() - began
+status = pathlib.Path("/proc/self/status")  # ru_maxrss would be that of the parent, before this program began
+high = re.search(r"VmHWM:\\s+(\\d+)", status.read_text()) if status.exists() else None
+print(seconds, int(high[1]) * 1024 if high else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, len(trail.items))
 """
 DECODE = """
 import json, sys, time
@@ -69,12 +72,23 @@ def write_transcript(path: Path, name: str, size: int) -> None:
         file.write(end)
 
 
-@pytest.mark.parametrize("name", SESSIONS)
-def test_a_long_transcript_is_read_quickly(name: str, tmp_path: Path) -> None:
-    long = tmp_path / "long"
-    write_transcript(long, name, SIZE)
-    seconds, items = run_process([sys.executable, "-c", READ, str(long), name]).stdout.split()
+def measured(path: Path, name: str) -> tuple[float, float]:
+    """The seconds of reading a transcript, and the peak of the memory in MiB."""
+    seconds, peak, items = run_process([sys.executable, "-c", READ, str(path), name]).stdout.split()
     assert int(items) > 0
+    return float(seconds), int(peak) / 2**20
+
+
+@pytest.mark.parametrize("name", [name for name, session in SESSIONS.items() if session.is_lines])
+def test_a_long_transcript_is_read_in_little_memory(name: str, tmp_path: Path) -> None:
+    long, short = tmp_path / "long", tmp_path / "short"
+    write_transcript(long, name, SIZE)
+    write_transcript(short, name, SIZE // 100)
+    seconds, peak = measured(long, name)
+    _, least = measured(short, name)
     decoded = float(run_process([sys.executable, "-c", DECODE, str(long)]).stdout)
-    print(f"\n{name}: {long.stat().st_size / 2**20 / float(seconds):.0f} MiB/s")
-    hold("reading a transcript / decoding its lines", Pairs([float(seconds)], [decoded]))
+    megabytes = long.stat().st_size / 2**20
+    print(f"\n{name}: {megabytes:.0f} MiB, {megabytes / seconds:.0f} MiB/s")
+    hold("reading a transcript / decoding its lines", Pairs([seconds], [decoded]))
+    hold("peak memory of a transcript of 100 MB / of 1 MB", Pairs([peak], [least]), "MiB")
+    remark("items are kept with about", [(peak - least) / megabytes], "MiB for each MiB")

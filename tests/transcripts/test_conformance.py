@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -239,3 +241,21 @@ def test_a_file_that_is_not_utf8_is_an_error_with_its_line(session: Session, pat
     path.write_bytes(data[:at] + b"\xff" + data[at:])
     line = data.count(b"\n", 0, at) + 1
     assert refused(path, session.format).message == f"{path}:{line}  the transcript is not UTF-8"
+
+
+def test_long_json_lines_need_little_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = json.loads(SESSIONS["openai-chat"].text)
+    big = {**chat[2], "content": "x" * 100_000}
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*chat, *([big] * 400)]))
+    for name in (path, "-"):
+        with path.open("rb") as file:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+            tracemalloc.start()
+            try:
+                trail = read_transcript(name)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+        assert len(observations(trail)) == 403
+        assert trail.read(trail.items[-1]) == "x" * 100_000
+        assert peak < 20_000_000 < path.stat().st_size

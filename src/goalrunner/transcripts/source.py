@@ -1,19 +1,21 @@
-"""The file, folder or pipe of a transcript: its JSON records, a sample of them by which its format is recognised, and errors."""
+"""The file, folder or pipe of a transcript: its JSON records, a sample of them by which its format is recognised, its texts."""
 
 from __future__ import annotations
 
 import codecs
-import io
 import json
 import os
 import re
+import shutil
 import sys
+import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO, Literal
 
 from goalrunner.core.errors import UsageError
@@ -66,11 +68,16 @@ class Source:
         self._place = "  "
 
     @cached_property
-    def piped(self) -> bytes | None:
-        """The content of a pipe, which can be read only once; None for files."""
-        if str(self.path) == STDIN:
-            return sys.stdin.buffer.read()
-        return self.path.read_bytes() if self.path.is_fifo() else None
+    def piped(self) -> BinaryIO | None:
+        """A temporary file with the content of a pipe, which can be read only once; None for files."""
+        if str(self.path) != STDIN and not self.path.is_fifo():
+            return None
+        copy: BinaryIO = TemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, copy.close)
+        with nullcontext(sys.stdin.buffer) if str(self.path) == STDIN else self.path.open("rb") as stream:
+            shutil.copyfileobj(stream, copy)
+        copy.flush()
+        return copy
 
     @cached_property
     def head(self) -> bytes:
@@ -200,12 +207,44 @@ class Source:
 
     def _open(self) -> BinaryIO:
         try:
-            return io.BytesIO(self.piped) if self.piped is not None else self.path.open("rb")
+            if self.piped is None:
+                return self.path.open("rb")
+            self.piped.seek(0)
+            return os.fdopen(os.dup(self.piped.fileno()), "rb")
         except OSError as error:
             raise UsageError(
                 f"{self.name}: cannot read the transcript: {error.strerror or error}",
                 "Name a file that exists and can be read.",
             ) from None
+
+
+class Texts:
+    """Texts in a temporary file, so that a long transcript needs little memory."""
+
+    def __init__(self) -> None:
+        self._file = TemporaryFile(prefix="goal-transcript-", buffering=0)  # noqa: SIM115 - closed with this object
+        self._end = 0
+        weakref.finalize(self, self._file.close)
+
+    def add(self, text: str) -> tuple[int, int]:
+        """Keep a text; return where it begins, and its length in bytes. Raise UsageError if the disk is full."""
+        data = text.encode(errors="replace")
+        place = self._end, len(data)
+        self._end += len(data)
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            raise UsageError(
+                f"the texts of the transcript cannot be stored in {gettempdir()}: {error.strerror or error}",
+                "free some space there, or set TMPDIR to another folder",
+            ) from None
+        return place
+
+    def read(self, place: tuple[int, int]) -> str:
+        """Return the text at a place."""
+        begin, length = place
+        return os.pread(self._file.fileno(), length, begin).decode()
 
 
 def loads(data: bytes) -> Any:

@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import Any
 
 from goalrunner.core.messages import at, clean, items, text
-from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of, trail_with
-from goalrunner.transcripts.source import Deliverable
+from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of
+from goalrunner.transcripts.source import Deliverable, Texts
 
 _SUBAGENTS = frozenset(
     """
@@ -56,7 +56,7 @@ class _Entry:
     """One text: of an observation, or, without a tool, of the agent."""
 
     round: int
-    text: str
+    place: tuple[int, int]
     tool: str = ""
     command: str = ""
     facts: tuple[str, ...] = ()
@@ -71,6 +71,7 @@ class TrailBuilder:
         self._entries: list[_Entry] = []
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
+        self._texts = Texts()
         self._round = 0
 
     def user(self) -> None:
@@ -80,7 +81,7 @@ class TrailBuilder:
     def said(self, text: str, *, summary: bool = False) -> None:
         """Add a text of the agent, which is a claim. `summary`: of a sub-agent or an earlier conversation."""
         if text.strip():
-            self._entries.append(_Entry(self._round, text, summary=summary))
+            self._entries.append(_Entry(self._round, self._texts.add(text), summary=summary))
 
     def called(
         self, identifier: str, tool: str, arguments: Any, *, summary: bool = False, writes: Sequence[str] = ()
@@ -122,29 +123,36 @@ class TrailBuilder:
             path = clean(" ".join(call.forgeable.split()))
             short = path if len(path) <= _LONGEST_PATH else f"…{path[-_LONGEST_PATH:]}"
             facts = (*facts, f"{FORGEABLE}{short}")
-        self._entries.append(_Entry(self._round, text, call.tool, call.command, tuple(facts)))
+        self._entries.append(_Entry(self._round, self._texts.add(text), call.tool, call.command, tuple(facts)))
 
     def finish(self, deliverable: Deliverable) -> Trail:
         """Return the trail. If the response is the deliverable, the last text of the agent is an observation as well."""
         said = (entry for entry in reversed(self._entries) if not entry.tool and not entry.summary)
         response = next(said, None) if deliverable == "response" else None
-        found: list[tuple[Observation | Claim, str]] = []
-        observations = 0
+        found: list[Observation | Claim] = []
+        by_id: dict[str, tuple[int, int]] = {}
+        claims: dict[int, tuple[int, int]] = {}
         for entry in self._entries:
             if not entry.tool and entry is not response:
-                found.append((Claim(round=entry.round), entry.text))
+                found.append(Claim(round=entry.round))
+                claims[id(found[-1])] = entry.place
                 continue
-            observations += 1
             item = Observation(
-                id=f"o{observations}",
+                id=f"o{len(by_id) + 1}",
                 source=entry.tool or RESPONSE,
                 facts=entry.facts if entry.tool else (f"round {entry.round}",),
                 command=entry.command,
                 round=entry.round,
                 reported_by=self.reporter if entry.tool else "",
             )
-            found.append((item, entry.text))
-        return trail_with(found)
+            found.append(item)
+            by_id[item.id] = entry.place
+        kept, texts = tuple(found), self._texts
+
+        def read(item: Observation | Claim) -> str:
+            return texts.read(by_id[item.id] if isinstance(item, Observation) else claims[id(item)])
+
+        return Trail(items=kept, read=read)
 
 
 def as_json(value: Any) -> str:
