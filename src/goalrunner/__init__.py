@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from goalrunner.app.controller import GoalContinue as GoalContinue
     from goalrunner.app.controller import GoalController as GoalController
     from goalrunner.app.controller import GoalDone as GoalDone
-    from goalrunner.app.judging import ajudge_goal as ajudge_goal
-    from goalrunner.app.judging import judge_goal as judge_goal
+    from goalrunner.app.library import ajudge_goal as ajudge_goal
     from goalrunner.app.library import aresume as aresume
     from goalrunner.app.library import arun_goal as arun_goal
     from goalrunner.app.library import chat_conversation as chat_conversation
+    from goalrunner.app.library import judge_goal as judge_goal
     from goalrunner.app.library import resume as resume
     from goalrunner.app.library import run_goal as run_goal
     from goalrunner.app.previous_run import read_attempts as read_attempts
@@ -90,13 +90,13 @@ _HOMES = {
     "Usage": "core.outcome",
     "ValidationOutcome": "core.verdict",
     "ValidatorSpec": "core.goal_tables",
-    "ajudge_goal": "app.judging",
+    "ajudge_goal": "app.library",
     "aresume": "app.library",
     "arun_goal": "app.library",
     "build_judge_prompt": "judge.prompt_builder",
     "chat_conversation": "app.library",
     "json_schema": "core.summary",
-    "judge_goal": "app.judging",
+    "judge_goal": "app.library",
     "load_goal": "goalfile.loading",
     "read_attempts": "app.previous_run",
     "read_chat": "app.previous_run",

@@ -15,7 +15,7 @@ from goalrunner import Goal
 from goalrunner.agents.external_chat import GO_ON
 from goalrunner.agents.turn import reported_result
 from goalrunner.app.build import PreparedRun
-from goalrunner.app.judging import JudgeChoice
+from goalrunner.app.run_options import JudgeChoice
 from goalrunner.app.session import finish
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import GoalError

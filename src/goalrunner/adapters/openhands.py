@@ -18,7 +18,7 @@ from goalrunner.adapters.common import (
     usage_of,
 )
 from goalrunner.agents.external_chat import with_history
-from goalrunner.app.judging import JudgeChoice
+from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
 from goalrunner.llm.custom import OutsideModel, failure_of

@@ -16,7 +16,7 @@ from goalrunner.adapters.common import (
     openai_messages,
     usage_of,
 )
-from goalrunner.app.judging import JudgeChoice
+from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of

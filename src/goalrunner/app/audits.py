@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from goalrunner import __version__
-from goalrunner.app.judging import goal_judge, redacted_events
 from goalrunner.app.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
 from goalrunner.app.revision_checks import RevisionChecks
-from goalrunner.app.run_options import goal_redactor
+from goalrunner.app.run_options import goal_judge, goal_redactor, redacted_events
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget

@@ -11,8 +11,8 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from goalrunner.app.audits import AuditJob, Auditor, Policy
-from goalrunner.app.judging import goal_judge
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.app.run_options import goal_judge
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget

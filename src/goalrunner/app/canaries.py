@@ -8,9 +8,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from goalrunner.app.judging import goal_judge
 from goalrunner.app.previous_run import load_state
-from goalrunner.app.run_options import goal_redactor
+from goalrunner.app.run_options import goal_judge, goal_redactor
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Claim, Observation, trail_with

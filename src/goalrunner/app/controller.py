@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from goalrunner.app.build import PreparedRun
-from goalrunner.app.judging import JudgeChoice, run_blocking
-from goalrunner.app.keywords import ResumeKeywords, RunKeywords, goal_and_options, shows_options
-from goalrunner.app.library import Earlier, interrupting, load_earlier, prepare_conversation, refuse_unconfined
+from goalrunner.app.keywords import ResumeKeywords, RunKeywords, goal_and_options, refuse_unconfined, shows_options
+from goalrunner.app.library import (
+    Earlier,
+    interrupting,
+    load_earlier,
+    prepare_conversation,
+    run_blocking,
+)
 from goalrunner.app.resolve import refuse_unseen_work
+from goalrunner.app.run_options import JudgeChoice
 from goalrunner.app.session import NoAgent, settled
 from goalrunner.core.agent_ports import Message, RoundReply
 from goalrunner.core.decision import RunRound

@@ -12,8 +12,7 @@ from typing import Any, Protocol, TypedDict, TypeVar
 
 from pydantic import ValidationError
 
-from goalrunner.app.judging import CriticChoice, JudgeChoice, judge_of, own_critic
-from goalrunner.app.run_options import Checks, RunOptions, split_checks
+from goalrunner.app.run_options import Checks, CriticChoice, JudgeChoice, RunOptions, judge_of, own_critic, split_checks
 from goalrunner.core.agent_ports import Approver, Message, Observer
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Event, Record
@@ -21,7 +20,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.ports import Critic
 from goalrunner.engine.prompts import ResumePrompt
-from goalrunner.engine.turns import accepts
+from goalrunner.engine.turns import WANTED, accepts
 from goalrunner.llm import LLM, CustomModel
 from goalrunner.records.run_folder import goal_home
 
@@ -219,3 +218,38 @@ def existing_folder(path: Path | str) -> Path:
         wrong = "is not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"the workspace {folder} {wrong}", "create the folder, or name another")
     return folder
+
+
+def refuse_no_conversation(value: Any) -> None:
+    """Raise UsageError if this cannot be driven."""
+    wanted = value if isinstance(value, str) and value.strip() else "provider/model"
+    hint = f'pass chat_conversation("{wanted}"), or an object like goalrunner.Conversation'
+    if isinstance(value, type):
+        raise UsageError(f"{value.__name__} is a class, not a conversation", hint)
+    if lacks := [name for name in ("send", "messages") if not hasattr(value, name)]:
+        name = f'"{value}"' if isinstance(value, str) else kind_of(value)
+        raise UsageError(f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint)
+    if not callable(value.send) or not (accepts(value.send, 2) or accepts(value.send, 1)):
+        raise UsageError(f"{type(value).__name__}.send cannot be called with a prompt and a recorder", WANTED)
+    if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
+        raise UsageError(f"{type(value).__name__}.messages is {kind_of(value.messages)}, not a list", hint)
+
+
+def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
+    """Raise UsageError if each retry must begin with the same chat, and the conversation cannot return to it."""
+    methods = [getattr(conversation, name, None) for name in ("checkpoint", "restore")]
+    plain = all(callable(method) and not inspect.iscoroutinefunction(method) for method in methods)
+    if not (goal.preserve_context or plain):
+        raise UsageError(
+            f"preserve_context=False needs {type(conversation).__name__}.checkpoint() and .restore(checkpoint)",
+            "add these two plain methods, or omit preserve_context=False",
+        )
+
+
+def refuse_unconfined(goal: Goal) -> None:
+    """Raise UsageError if the goal insists on a sandbox: the commands of a conversation that exists are in none."""
+    if goal.workspace.sandbox == "bwrap":
+        raise UsageError(
+            'sandbox = "bwrap" cannot be enforced: the calling program made the conversation, and its commands are in no sandbox',
+            'write sandbox = "auto" to confine only the validators, or run the goal file with: goal run',
+        )

@@ -1,24 +1,24 @@
-"""`run_goal` and `resume` with their asynchronous forms, and conversations for callers."""
+"""`run_goal`, `resume` and `judge_goal` with their asynchronous forms, and conversations for callers."""
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 import math
 import os
 import signal
 import warnings
-from collections.abc import Sequence
+from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from pydantic import ValidationError
 
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.external_agent import built_in_conversation
-from goalrunner.app.judging import JudgeChoice, judge_of, own_critic, run_blocking
 from goalrunner.app.keywords import (
     MinimalConversation,
     ResumeKeywords,
@@ -27,21 +27,37 @@ from goalrunner.app.keywords import (
     given_options,
     goal_and_options,
     refusal,
+    refuse_no_checkpoint,
+    refuse_no_conversation,
+    refuse_unconfined,
     shows_options,
 )
 from goalrunner.app.previous_run import LoadedRun, Reference, finalize, frozen_goal, load_run, run_folder
-from goalrunner.app.run_options import Checks, RunOptions, goal_model, goal_redactor, split_checks, withheld
+from goalrunner.app.run_options import (
+    Checks,
+    JudgeChoice,
+    RunOptions,
+    goal_judge,
+    goal_redactor,
+    judge_of,
+    own_critic,
+    own_model,
+    redacted_events,
+    split_checks,
+    withheld,
+)
 from goalrunner.app.session import Limits, finish, resume_run
 from goalrunner.core.agent_ports import Conversation
-from goalrunner.core.errors import UsageError, kind_of
+from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL
 from goalrunner.core.limits import guarding_key
 from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import refuse_driven
-from goalrunner.engine.turns import WANTED, accepts
+from goalrunner.judge.audit import judge_goal_async
+from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, is_custom, warm_up
 from goalrunner.llm.custom import OutsideModel
 from goalrunner.records.artifacts import ArtifactStore, read_message
@@ -49,31 +65,18 @@ from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 
-
-def refuse_no_conversation(value: Any) -> None:
-    """Raise UsageError if this cannot be driven."""
-    wanted = value if isinstance(value, str) and value.strip() else "provider/model"
-    hint = f'pass chat_conversation("{wanted}"), or an object like goalrunner.Conversation'
-    if isinstance(value, type):
-        raise UsageError(f"{value.__name__} is a class, not a conversation", hint)
-    if lacks := [name for name in ("send", "messages") if not hasattr(value, name)]:
-        name = f'"{value}"' if isinstance(value, str) else kind_of(value)
-        raise UsageError(f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint)
-    if not callable(value.send) or not (accepts(value.send, 2) or accepts(value.send, 1)):
-        raise UsageError(f"{type(value).__name__}.send cannot be called with a prompt and a recorder", WANTED)
-    if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
-        raise UsageError(f"{type(value).__name__}.messages is {kind_of(value.messages)}, not a list", hint)
+T = TypeVar("T")
 
 
-def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
-    """Raise UsageError if each retry must begin with the same chat, and the conversation cannot return to it."""
-    methods = [getattr(conversation, name, None) for name in ("checkpoint", "restore")]
-    plain = all(callable(method) and not inspect.iscoroutinefunction(method) for method in methods)
-    if not (goal.preserve_context or plain):
-        raise UsageError(
-            f"preserve_context=False needs {type(conversation).__name__}.checkpoint() and .restore(checkpoint)",
-            "add these two plain methods, or omit preserve_context=False",
-        )
+def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
+    """Run a coroutine to its end. Raise UsageError in a running event loop."""
+    loop = None
+    with suppress(RuntimeError):
+        loop = asyncio.get_running_loop()
+    if loop is None:  # outside of the block, whose error would be in each traceback of the work
+        return asyncio.run(work)
+    work.close()
+    raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
 
 
 @shows_options
@@ -134,28 +137,6 @@ def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversa
     critic = options.critic or own_model(goal, "critic", conversation)
     warm_up([llm.model for llm in (judge, critic) if isinstance(llm, LLM) and not isinstance(llm, OutsideModel)])
     return prepare_run(goal, replace(options, conversation=conversation, judge_llm=judge, critic=critic))
-
-
-def refuse_unconfined(goal: Goal) -> None:
-    """Raise UsageError if the goal insists on a sandbox: the commands of a conversation that exists are in none."""
-    if goal.workspace.sandbox == "bwrap":
-        raise UsageError(
-            'sandbox = "bwrap" cannot be enforced: the calling program made the conversation, and its commands are in no sandbox',
-            'write sandbox = "auto" to confine only the validators, or run the goal file with: goal run',
-        )
-
-
-def own_model(goal: Goal, account: Literal["judge", "critic"], conversation: Conversation) -> LLM | None:
-    """Return an own instance for judge or critic; "agent" is the conversation's model, with an account of its own."""
-    config = goal.judge if account == "judge" else goal.critic
-    if config.model != AGENT_MODEL:
-        return goal_model(goal, account)
-    llm = getattr(conversation, "llm", None)
-    if not isinstance(llm, LLM):
-        why = f'{account} "agent" is the agent\'s own model, but this conversation has no llm'
-        raise UsageError(why, f"name a model for the {account}")
-    named = goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})})
-    return goal_model(named, account, agent=llm)
 
 
 def resume(
@@ -291,3 +272,24 @@ def interrupting(outcome: GoalOutcome) -> GoalOutcome:
     if outcome.signal == signal.SIGINT:
         raise KeyboardInterrupt
     return outcome
+
+
+def judge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Events) -> GoalVerdict:
+    """Run `ajudge_goal` in an event loop of its own. Raise UsageError inside a running event loop."""
+    return run_blocking(ajudge_goal(judge_llm, objective, events), "judge_goal", "ajudge_goal")
+
+
+async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Events) -> GoalVerdict:
+    """Ask a judge once whether the objective is provably complete; its citations are checked.
+
+    `events` is a Trail (`read_transcript(path)`), or chat messages in OpenAI's shape. A reply that cannot be read ends in
+    a verdict with source "fallback": score 0, not complete. Raise ModelError when the judge cannot be asked, UsageError
+    for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
+    """
+    goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
+    config, llm = judge_of(goal, judge_llm)
+    llm = llm or goal_judge(Goal(objective="audit", judge=config))
+    redactor = goal_redactor(goal, os.environ)
+    return await judge_goal_async(
+        llm, objective, redacted_events(events, redactor), config=config, redact=redactor.text
+    )

@@ -1,23 +1,25 @@
-"""The options of a run beside its goal, its models, what replaces its secrets, and the forms in which checks are given."""
+"""The options of a run beside its goal, its models and secrets, and the forms of judges, critics and checks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
-from goalrunner.core.agent_ports import Approver, Conversation, Observer
-from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.core.agent_ports import Approver, Conversation, Message, Observer
+from goalrunner.core.errors import GoalError, UsageError, kind_of
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig, ValidatorSpec
+from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
-from goalrunner.llm import LLM, Tape
+from goalrunner.judge.prompt_builder import Events
+from goalrunner.llm import LLM, Tape, as_model
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.system.launcher import credentials_of
@@ -109,6 +111,19 @@ def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: LL
     )
 
 
+def own_model(goal: Goal, account: Literal["judge", "critic"], conversation: Conversation) -> LLM | None:
+    """Return an own instance for judge or critic; "agent" is the conversation's model, with an account of its own."""
+    config = goal.judge if account == "judge" else goal.critic
+    if config.model != AGENT_MODEL:
+        return goal_model(goal, account)
+    llm = getattr(conversation, "llm", None)
+    if not isinstance(llm, LLM):
+        why = f'{account} "agent" is the agent\'s own model, but this conversation has no llm'
+        raise UsageError(why, f"name a model for the {account}")
+    named = goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})})
+    return goal_model(named, account, agent=llm)
+
+
 def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
     """Return the names of environment variables that hold the keys of models and agent; no child process gets them."""
     tables = (goal.agent, goal.judge, goal.critic)
@@ -135,6 +150,84 @@ def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] |
         given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
     values = {name: value for name, value in given.items() if isinstance(value, str)}
     return Redactor({**environ, **values}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
+
+
+def redacted_events(events: Events, redactor: Redactor) -> Events:
+    """Return the events without secrets; citations are matched on the same text."""
+    if isinstance(events, Trail):
+        items = tuple(
+            item.model_copy(
+                update={"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))}
+            )
+            if isinstance(item, Observation)
+            else item
+            for item in events.items
+        )
+        return replace(events, items=items, read=lambda item: redactor.text(events.read(item)))
+    # What is no chat is refused where it is read.
+    known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
+    return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
+
+
+class Completing(Protocol):
+    """A model of the calling program."""
+
+    def complete(self, messages: Sequence[Message], /) -> str | Awaitable[str]:
+        """Return the answer to system and user messages."""
+
+
+JudgeChoice = LLM | JudgeConfig | str | Completing | Callable[[Sequence[Message]], str | Awaitable[str]] | None
+"""A model instance, its configuration, its name, a function or object that answers messages, or no judge."""
+
+CriticChoice = Critic | LLM | CriticConfig | str | None
+"""A callable `(response, agent)`, a model instance, a configuration, a model's name, or no critic but that of the Goal."""
+
+
+def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) -> tuple[JudgeConfig, LLM | None]:
+    """Return the configuration of a judge, and the judge if it is itself a model; None is the judge of the goal.
+
+    A judge with settings and without a model is the agent's own model; `default`: so is the judge of a goal that has none.
+    Raise UsageError for a value that is no judge.
+    """
+    config = judge if isinstance(judge, JudgeConfig) else goal.judge
+    if isinstance(judge, str) and judge.strip():
+        return config.model_copy(update={"model": judge}), None
+    if judge is not None and judge is not config:
+        if (own := as_model(judge)) is None:
+            hint = "give an LLM, a model's name, a JudgeConfig, or a function or object with complete(messages) -> str"
+            raise UsageError(f"{kind_of(judge)} is not a judge", hint)
+        return config.model_copy(update={"model": own.model}), own
+    if not config.model and (default or judge is not None or config != JudgeConfig()):
+        config = config.model_copy(update={"model": AGENT_MODEL})
+    return config, as_model(config.instance)
+
+
+def own_critic(critic: Any) -> LLM | Critic | None:
+    """Return a critic that is no part of the Goal. Raise UsageError for what is no critic."""
+    if isinstance(critic, LLM):
+        return critic.separate("critic")
+    if isinstance(critic, CriticConfig | None) or (isinstance(critic, str) and critic.strip()):
+        return None
+    if not callable(critic):
+        hint = "give a callable (response, agent), an LLM, a model's name, or a CriticConfig"
+        raise UsageError(f"{critic!r:.60} is not a critic", hint)
+    return cast("Critic", critic)
+
+
+def goal_judge(goal: Goal) -> LLM:
+    """Return a new model for the judge of a goal. Raise UsageError if it has none."""
+    llm = judge_of(judged_by(goal))[1] or goal_model(goal, "judge")
+    assert llm is not None, "it has a judge"
+    return llm
+
+
+def judged_by(goal: Goal) -> Goal:
+    """Return a goal that has a judge of its own. Raise UsageError for another one."""
+    if not goal.has_judge:
+        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
+    if goal.judge.model == AGENT_MODEL and not goal.agent.model:
+        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
+    return goal
 
 
 Check = str | ValidatorSpec | Validator | Callable[..., Any]

@@ -17,7 +17,7 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ValidationError
 
 from goalrunner.app.controller import GoalContinue, GoalController, GoalDone
-from goalrunner.app.judging import run_blocking
+from goalrunner.app.library import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message

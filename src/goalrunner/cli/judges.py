@@ -12,8 +12,8 @@ from typing import Annotated, cast, get_args
 from goalrunner.app import canaries
 from goalrunner.app.audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
 from goalrunner.app.canaries import EXAMPLE, MUTATIONS, CanaryReport
-from goalrunner.app.judging import judged_by
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.app.run_options import judged_by
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import File, Text, Texts, argument, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
