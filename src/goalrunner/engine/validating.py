@@ -119,36 +119,32 @@ class Flakiness:
     """The results of one run by content. A content is a snapshot with the ignored files and the plan of the check."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, bool, str], str] = {}  # (validator, passed, content) -> when it was seen first
-        self._key = self._when = ""
-        self._new: list[Colour] = []
+        self._contents: list[Content] = []  # oldest first; the last one is being checked
 
     def recall(self, contents: Iterable[Content]) -> None:
-        for content in contents:
-            for colour in content.said:
-                self._said.setdefault((colour.name, colour.passed, content.key), content.when)
+        self._contents += contents
 
     def begin(self, key: str, when: str) -> None:
         """Start a check of a content; `when` is for people ("round 2")."""
-        self._key, self._when, self._new = key, when, []
+        self._contents.append(Content(key=key, when=when))
 
     def contradicted(self, result: ValidatorResult, where: str = "") -> str:
         """Return when the validator had the opposite result on this content, in this environment; empty if never."""
         # The result of a missing program does not depend on the content.
         if not result.steady or result.reason == "not_found":
             return ""
-        return self._said.get((f"{result.name}{where}", not result.passed, self._key), "")
+        opposite, key = Colour(name=f"{result.name}{where}", passed=not result.passed), self.content().key
+        return next((item.when for item in self._contents if item.key == key and opposite in item.said), "")
 
     def note(self, result: ValidatorResult, where: str = "") -> None:
         """Remember a result on the content at hand."""
         if result.steady and result.reason not in ("not_found", "flaky"):
-            name = f"{result.name}{where}"
-            self._new.append(Colour(name=name, passed=result.passed))
-            self._said.setdefault((name, result.passed, self._key), self._when)
+            said = (*self.content().said, Colour(name=f"{result.name}{where}", passed=result.passed))
+            self._contents[-1] = self.content().model_copy(update={"said": said})
 
     def content(self) -> Content:
         """Return what was noted since `begin`, for the log."""
-        return Content(key=self._key, when=self._when, said=tuple(self._new))
+        return self._contents[-1]
 
 
 def flaky_red(result: ValidatorResult, earlier: str) -> ValidatorResult:
