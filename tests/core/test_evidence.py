@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goalrunner.core import events
-from goalrunner.core.observation import EvidenceRow, Observation
+from goalrunner.core.observation import EvidenceRow, Observation, Snapshot
 from goalrunner.core.summary import EvidenceIndex, evidence_of
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from tests.support import told_run
@@ -20,7 +20,8 @@ def table(
     ends: dict[int, str] | None = None,
 ) -> tuple[EvidenceRow, ...]:
     index = EvidenceIndex()
-    index.observations, index.stale, index._ends = known, stale, ends or {}
+    index.observations, index.stale = known, stale
+    index.history.ends = {number: Snapshot(id=name, tree="0" * 40) for number, name in (ends or {}).items()}
     return index.table(verdict, results)
 
 

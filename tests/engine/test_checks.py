@@ -382,7 +382,6 @@ async def resumed(bench: Bench) -> GoalOutcome:
         reader.add(record)
     left = reader.read(bench.parts.transcript.read, bench.parts.artifacts)
     run = Run(bench.parts, journal, Prompts(Goal(objective="x")).render, fresh_rounds=False, resumption=left)
-    run.tracker.recall(left.snapshots, left.ends, left.round_start)
     await run.resume(events.RunResumed(plan=bench.plan, version="0"))
     return await run.drive()
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from goalrunner.core import events
 from goalrunner.core.observation import Observation, Snapshot
+from goalrunner.core.summary import SnapshotHistory
 from goalrunner.engine.snapshot_tracker import why_stale
 
 ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
-TAKEN = {snapshot.id: snapshot for snapshot in (ONE, TWO, THREE)}
+
+
+def history(**ends: Snapshot | None) -> SnapshotHistory:
+    """All three snapshots; `round4` is the one at the end of round 4."""
+    found = SnapshotHistory()
+    for snapshot in (ONE, TWO, THREE):
+        found.add(events.SnapshotTaken(snapshot=snapshot, moment="tool"))
+    for snapshot in filter(None, ends.values()):
+        found.add(events.RoundFinished(round=4, snapshot=snapshot))
+    return found
 
 
 async def changed(old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
@@ -35,11 +46,11 @@ async def test_what_an_observation_depends_on(
     item = Observation(
         id="o1", source="shell", before=before and before.id, after=after and after.id, path=path, round=1
     )
-    assert await why_stale(item, TAKEN, {}, THREE, changed) == said
+    assert await why_stale(item, history(), THREE, changed) == said
 
 
 async def test_a_response_is_seen_on_no_snapshot_and_never_stale() -> None:
-    assert await why_stale(Observation(id="o1", source="response", round=1), TAKEN, {}, THREE, changed) == ""
+    assert await why_stale(Observation(id="o1", source="response", round=1), history(), THREE, changed) == ""
 
 
 @pytest.mark.parametrize(
@@ -57,10 +68,10 @@ async def test_what_is_only_reported_rests_on_its_whole_round(
 ) -> None:
     before = start and start.id
     item = Observation(id="o1", source="shell", before=before, path="z.py", round=4, reported_by="claude")
-    assert await why_stale(item, TAKEN, {4: end.id} if end else {}, THREE, changed) == said
+    assert await why_stale(item, history(round4=end), THREE, changed) == said
 
 
 @pytest.mark.parametrize("source", ["response", "owner"])
 async def test_no_name_exempts_what_is_only_reported(source: str) -> None:
     item = Observation(id="o1", source=source, before=ONE.id, round=4, reported_by="claude")
-    assert await why_stale(item, TAKEN, {4: TWO.id}, THREE, changed) != ""
+    assert await why_stale(item, history(round4=TWO), THREE, changed) != ""

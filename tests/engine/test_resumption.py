@@ -55,15 +55,10 @@ def report(number: int, round_: int, before: Snapshot) -> Observation:
 
 def watched(folder: Folder, *before: Event) -> SnapshotTracker:
     """The watch of a process that takes the run up after these events."""
-    reader = Resumption(fresh_rounds=False)
-    for number, event in enumerate(before, start=1):
-        reader.add(Record(seq=number, at="", elapsed=0, event=event))
     journal = Journal(MemoryLog(), MemoryTranscript(), MemoryArtifacts())
-    journal.append(told_run.created())
-    watch = SnapshotTracker(folder, journal)
-    left = reader.read(lambda _: {}, MemoryArtifacts())
-    watch.recall(left.snapshots, left.ends, left.round_start)
-    return watch
+    for event in (told_run.created(), *before):
+        journal.append(event)
+    return SnapshotTracker(folder, journal)
 
 
 CUT = (
@@ -90,7 +85,9 @@ async def test_a_round_that_was_cut_begins_where_it_began(meanwhile: Snapshot, f
     await watch.take("resumed")
     assert watch.round_start == TWO
     folder.now = final
-    end = (await watch.end_round(2))["snapshot"]
+    fields = await watch.end_round()
+    watch.journal.append(events.RoundFinished(round=2, **fields))
+    end = fields["snapshot"]
     stale = await watch.stale([report(1, 1, ONE), report(2, 2, TWO)], end)
     assert stale.get("o2", "") == said
     assert stale["o1"] == "a.py changed in the round in which claude reported o1"

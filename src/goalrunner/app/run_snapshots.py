@@ -14,6 +14,7 @@ from goalrunner.core.errors import RecordError, UsageError, WorkspaceError, os_e
 from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.progress import FINAL
+from goalrunner.core.summary import SnapshotHistory
 from goalrunner.records.event_log import read_records
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder, list_runs
@@ -90,14 +91,12 @@ class KeptStore:
             raise WorkspaceError(error.message, f"{error.hint}\n{kept}" if error.hint else kept) from error
 
 
-@dataclass
-class RunSnapshots:
-    """The snapshots that each round found (`starts`) and left (`ends`); round 0 is the start of the run."""
+class RunSnapshots(SnapshotHistory):
+    """The snapshots of a run, with its id and its workspace."""
 
-    run_id: str = ""
-    workspace: str = ""
-    starts: dict[int, Snapshot] = field(default_factory=dict)
-    ends: dict[int, Snapshot] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__()
+        self.run_id = self.workspace = ""
 
     def end(self, number: int | None) -> tuple[int, Snapshot]:
         """Return a round, by default the newest, and what it left. Raise UsageError if it left no snapshot."""
@@ -125,21 +124,13 @@ class RunSnapshots:
 def snapshots_of(records: Iterable[Record]) -> RunSnapshots:
     """Return the snapshots of a run by round."""
     found = RunSnapshots()
-    now: Snapshot | None = None
     for record in records:
+        found.add(record.event)
         match record.event:
             case events.GoalCreated(goal=goal):
                 found.run_id = goal.run_id
             case events.RunStarted(workspace=workspace):
                 found.workspace = workspace
-            case events.SnapshotTaken(snapshot=snapshot, moment=moment):
-                now = snapshot
-                if moment == "start":
-                    found.ends.setdefault(0, snapshot)
-            case events.RoundStarted(round=number) if now is not None:
-                found.starts[number] = now
-            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
-                now = found.ends[number] = snapshot
             case _:
                 pass
     return found

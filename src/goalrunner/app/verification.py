@@ -21,7 +21,6 @@ from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of, summary_of
 from goalrunner.engine.checks import audit_request
-from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check
 from goalrunner.judge.verdict_schema import JudgeOutcome
@@ -46,7 +45,6 @@ class CitationReview:
         self.artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
         self._outputs, self._home, self._environ = tuple(outputs), home, environ
         self._store: KeptStore | None = None
-        self._left = Resumption()
 
     async def add(self, record: Record) -> None:
         """Add a record. Raise RecordError if it does not follow the others, or is a verdict that does not hold."""
@@ -62,7 +60,6 @@ class CitationReview:
                 pass
         self.state = apply(self.state, record)
         self.evidence.add(record)
-        self._left.add(record)
 
     async def _check(self, event: events.VerdictRecorded, state: RunState) -> None:
         verdict = event.verdict
@@ -85,8 +82,7 @@ class CitationReview:
     async def _stale(self, item: Observation, final: Snapshot | None) -> str:
         """Return why an observation was outdated at `final`; empty if it was not, or if that is no longer known."""
         try:
-            taken = {snapshot.id: snapshot for snapshot in self._left.snapshots}
-            return await why_stale(item, taken, self._left.ends, final, self._changes) if final is not None else ""
+            return await why_stale(item, self.evidence.history, final, self._changes) if final is not None else ""
         except WorkspaceError as error:
             self.gone = self.gone or error.message
             self.unchecked += 1

@@ -24,6 +24,36 @@ from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 _EXIT = re.compile(r"exit (\d+)")
 
 
+class SnapshotHistory:
+    """The snapshots of a run: all that were taken, and those that each round found and left; round 0 is the start."""
+
+    def __init__(self) -> None:
+        self.taken: list[Snapshot] = []  # oldest first; each differs from the one before
+        self.places: dict[str, int] = {}  # by id: its newest place in that list
+        self.starts: dict[int, Snapshot] = {}
+        self.ends: dict[int, Snapshot] = {}
+
+    def add(self, event: events.Event) -> None:
+        """Process one event."""
+        match event:
+            case events.SnapshotTaken(snapshot=snapshot, moment=moment):
+                self.places[snapshot.id] = len(self.taken)
+                self.taken.append(snapshot)
+                if moment == "start":
+                    self.ends.setdefault(0, snapshot)
+            case events.RoundStarted(round=number) if self.taken:
+                self.starts[number] = self.taken[-1]
+            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
+                self.ends[number] = snapshot
+            case _:
+                pass
+
+    def find(self, identifier: str | None) -> Snapshot | None:
+        """Return the snapshot of that id, if it was taken."""
+        place = self.places.get(identifier or "")
+        return None if place is None else self.taken[place]
+
+
 class EvidenceIndex:
     """The observations and claims of a run, and which of them were outdated at the last verdict."""
 
@@ -33,12 +63,13 @@ class EvidenceIndex:
         self.observations: dict[str, Observation] = {}
         """All, by id."""
         self.stale: Mapping[str, str] = {}
-        self._ends: dict[int, str] = {}
+        self.history = SnapshotHistory()
         self._round = 0
 
     def add(self, record: Record) -> None:
         """Process one record."""
         event = record.event
+        self.history.add(event)
         found = observations_of(event)
         self.observations.update((item.id, item) for item in found)
         concealed = event.concealed if isinstance(event, events.BaselineTaken | events.ValidatorsFinished) else ()
@@ -46,8 +77,6 @@ class EvidenceIndex:
         match event:
             case events.RoundStarted(round=number):
                 self._round = number
-            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
-                self._ends[number] = snapshot.id
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.items.append(Claim(round=self._round, text=event.text))
             case events.VerdictRecorded(stale=stale):
@@ -102,7 +131,8 @@ class EvidenceIndex:
         observation = self.observations.get(identifier)
         if observation is None:
             return {}
-        after = self._ends.get(observation.round) if observation.reported_by else observation.after
+        end = self.history.ends.get(observation.round)
+        after = (end.id if end else "") if observation.reported_by else observation.after
         code = next((found for fact in observation.facts if (found := _EXIT.fullmatch(fact))), None)
         return {
             "known": True,

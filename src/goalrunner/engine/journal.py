@@ -21,7 +21,7 @@ from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, T
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Artifacts, Checker, Clock, Judge, Log, Reviewer, Transcript, Validator, Workspace
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import EvidenceIndex, outcome_of
+from goalrunner.core.summary import EvidenceIndex, SnapshotHistory, outcome_of
 
 _LOGGER = logging.getLogger("goalrunner")
 
@@ -104,6 +104,10 @@ class Journal:
     def outcome(self, run_path: str = "") -> GoalOutcome:
         """Return the outcome of the current state, with the evidence table."""
         return outcome_of(self.state, run_path).model_copy(update={"evidence": self.evidence()})
+
+    @property
+    def history(self) -> SnapshotHistory:
+        return self._evidence.history
 
     def evidence(self) -> tuple[EvidenceRow, ...]:
         """Return the evidence table of the last verdict."""

@@ -17,7 +17,7 @@ from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.events import Account, Record
 from goalrunner.core.limits import rule_for, shortfall
 from goalrunner.core.messages import text_of
-from goalrunner.core.observation import OWNER, Observation, Snapshot, TranscriptRef, names_in, source_of
+from goalrunner.core.observation import OWNER, Observation, TranscriptRef, names_in, source_of
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Artifacts
 from goalrunner.core.progress import settle_plan
@@ -160,9 +160,6 @@ class Resumption:
         """The messages with which the conversation continues; set by `read`, as the next two."""
         self.response = ""  # text of the last message of the current round
         self.unfinished = Unfinished()
-        self.snapshots: list[Snapshot] = []  # all snapshots, oldest first
-        self.ends: dict[int, str] = {}  # by round: the id of the snapshot at its end
-        self.round_start: Snapshot | None = None  # the snapshot at the start of the current round
         self.taken: dict[Account, int] = {}
         """By account: how many model answers were used. An answer that was lost is requested again."""
         self.contents: list[events.Content] = []  # the recorded results of checks by content, oldest first
@@ -180,16 +177,11 @@ class Resumption:
         """Process one record."""
         event = record.event
         match event:
-            case events.SnapshotTaken():
-                self.snapshots.append(event.snapshot)
             case events.RoundStarted():
                 self._begun = True
-                self.round_start = self.snapshots[-1] if self.snapshots else None
                 if self._fresh_rounds:
                     self._chat.clear()
                     self._session = self._objective = None
-            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
-                self.ends[number] = snapshot.id
             case events.SessionOpened():
                 self._session = event.session if event.session.id else None
             case events.MessageRecorded(role="system") if not self._chat:

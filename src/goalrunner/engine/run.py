@@ -57,7 +57,6 @@ class Run:
         self._signal: int | None = None
         self._cancelled: str | None = None
         self.tracker = SnapshotTracker(parts.watch, journal)
-        self.tracker.recall(self.resumption.snapshots, self.resumption.ends, self.resumption.round_start)
         self._deadline = Deadline(journal.log)
         self._approvals = Approvals(parts, journal, self.tracker, self._deadline)
         self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
@@ -237,7 +236,6 @@ class Run:
         if brief.kind == "refine":
             self._journal.append(events.RefinementStarted(round=brief.round, number=self.state.refinements + 1))
         else:
-            self.tracker.round_start = self.tracker.last
             self._journal.append(events.RoundStarted(round=brief.round, prompt=brief.kind))
         return self._render(brief)
 
@@ -257,7 +255,7 @@ class Run:
                 response=response,
                 said=sha256(data).hexdigest() if plan.checks_response else "",
                 left=reply.left,
-                **await self.tracker.end_round(number),
+                **await self.tracker.end_round(),
             )
         )
         self._journal.count(self.parts.replaced())

@@ -10,6 +10,7 @@ from goalrunner.core.errors import WorkspaceError, some
 from goalrunner.core.events import SnapshotTaken
 from goalrunner.core.observation import OWNER, RESPONSE, Claim, DiffStat, Observation, Snapshot
 from goalrunner.core.ports import Workspace
+from goalrunner.core.summary import SnapshotHistory
 from goalrunner.engine.journal import Journal
 
 Moment = Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
@@ -34,29 +35,26 @@ class SnapshotTracker:
 
     def __init__(self, workspace: Workspace | None, journal: Journal) -> None:
         self._workspace = workspace
-        self._journal = journal
-        self._taken: dict[str, Snapshot] = {}
-        self._order: list[Snapshot] = []  # oldest first; each differs from the one before
-        self._places: dict[str, int] = {}  # by id: its newest place in that order
+        self.journal = journal
         self._steps: list[Step] = []  # from each snapshot to the next one, as far as they were compared
-        self._ends: dict[int, str] = {}
-        self.last: Snapshot | None = None
-        self.round_start: Snapshot | None = None
 
-    def recall(self, snapshots: Sequence[Snapshot], ends: Mapping[int, str], round_start: Snapshot | None) -> None:
-        """Restore what an earlier process recorded: its snapshots, oldest first, and the ids of those at the ends of rounds."""
-        for snapshot in snapshots:
-            self._keep(snapshot)
-        self._ends.update(ends)
-        self.last = snapshots[-1] if snapshots else None
-        self.round_start = round_start
+    @property
+    def _history(self) -> SnapshotHistory:
+        return self.journal.history
 
-    async def end_round(self, number: int) -> dict[str, Any]:
+    @property
+    def last(self) -> Snapshot | None:
+        return self._history.taken[-1] if self._history.taken else None
+
+    @property
+    def round_start(self) -> Snapshot | None:
+        """The snapshot at the start of the current round."""
+        return self._history.starts.get(self.journal.state.round)
+
+    async def end_round(self) -> dict[str, Any]:
         """Take the snapshot at the end of a round; return it, and what changed, as fields of RoundFinished."""
         snapshot = await self.take("round")
-        if snapshot is not None:
-            self._ends[number] = snapshot.id
-        base, started = self._journal.state.base, self.round_start
+        base, started = self.journal.state.base, self.round_start
         total = await self._diff_stat(base, snapshot)
         changes = total if started == base else await self._diff_stat(started, snapshot)
         idle = snapshot is not None and started is not None and snapshot.id == started.id
@@ -76,27 +74,19 @@ class SnapshotTracker:
             return None
         snapshot = await self._workspace.snapshot()
         if self.last is None or snapshot.id != self.last.id:
-            self._journal.append(SnapshotTaken(snapshot=snapshot, moment=moment))
-        self._keep(snapshot)
-        self.last = snapshot
+            self.journal.append(SnapshotTaken(snapshot=snapshot, moment=moment))
         return snapshot
-
-    def _keep(self, snapshot: Snapshot) -> None:
-        self._taken[snapshot.id] = snapshot
-        if not self._order or self._order[-1].id != snapshot.id:
-            self._places[snapshot.id] = len(self._order)
-            self._order.append(snapshot)
 
     async def changed(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
         """Return the paths that differ, without caches, ignored files and outputs."""
         if self._workspace is None or old is None or new is None or old.id == new.id:
             return ()
-        if old.id not in self._places or new.id not in self._places:
+        places, uncompared = self._history.places, self._history.taken[len(self._steps) :]
+        if old.id not in places or new.id not in places:
             return differing(await self._workspace.differences((old, new)))
-        uncompared = self._order[len(self._steps) :]
         if len(uncompared) > 1:
             self._steps += await self._workspace.differences(uncompared)
-        first, last = sorted((self._places[old.id], self._places[new.id]))
+        first, last = sorted((places[old.id], places[new.id]))
         return differing(self._steps[first:last])
 
     async def patch(self, old: Snapshot | None, new: Snapshot | None) -> str:
@@ -117,7 +107,7 @@ class SnapshotTracker:
             return seen[old, new]
 
         observations = [item for item in items if isinstance(item, Observation)]
-        reasons = {item.id: await why_stale(item, self._taken, self._ends, final, compare) for item in observations}
+        reasons = {item.id: await why_stale(item, self._history, final, compare) for item in observations}
         return {identifier: reason for identifier, reason in reasons.items() if reason}
 
 
@@ -125,19 +115,17 @@ Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[Sequence[str]]]
 """Returns the paths that differ between two snapshots, sorted; none where one is unknown."""
 
 
-async def why_stale(
-    item: Observation, taken: Mapping[str, Snapshot], ends: Mapping[int, str], final: Snapshot, compare: Compare
-) -> str:
+async def why_stale(item: Observation, history: SnapshotHistory, final: Snapshot, compare: Compare) -> str:
     """Return why an observation is outdated at `final`, in words; empty if it is not.
 
-    `taken` are the snapshots by id, `ends` by round the id of the one at its end. A file tool's observation depends only on
-    its own path, a command's on everything before, during and after it. The response and a person's answer depend on no
-    snapshot. For the report of an external agent, all changes in its round count.
+    A file tool's observation depends only on its own path, a command's on everything before, during and after it. The
+    response and a person's answer depend on no snapshot. For the report of an external agent, all changes in its round
+    count.
     """
     if item.source in (RESPONSE, OWNER) and not item.reported_by:
         return ""
-    end = ends.get(item.round) if item.reported_by else item.after
-    before, after = taken.get(item.before or ""), taken.get(end or "")
+    before = history.find(item.before)
+    after = history.ends.get(item.round) if item.reported_by else history.find(item.after)
     if after is None or (before is None and item.reported_by):
         return f"it is not known on which files {item.id} was seen"
     later = await compare(after, final)
