@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from goalrunner.app import preflight
-from goalrunner.app.preflight import Choice, check_lines, choose_environment, dependencies_of, needs_environment
+from goalrunner.app.preflight import Choice, check_lines, choose_environment, needs_environment
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 
@@ -141,19 +141,3 @@ def test_only_goals_with_validators_for_files_need_an_environment() -> None:
     assert not needs_environment(Goal.model_validate({"objective": "x", "judge": {"model": "a/b"}}))
     response = {"objective": "x", "deliverable": "response", "validators": [{"run": "true"}]}
     assert not needs_environment(Goal.model_validate(response))
-
-
-@pytest.mark.parametrize(
-    ("run", "found"),
-    [
-        (".tox/py/bin/pytest -q", (".tox/py",)),
-        ("make lib && ./.nox/tests-3.12/bin/python -m pytest", (".nox/tests-3.12",)),
-        ("FLAGS=.tox/py/etc/x .tox/py/bin/pytest; .tox/lint/bin/ruff check", (".tox/py", ".tox/lint")),
-        ("tox -q -e py", ()),
-        ("ls .tox", ()),
-        ("/other/.tox/py/bin/pytest", ()),
-    ],
-)
-def test_environments_of_tox_that_a_validator_names_are_dependencies(run: str, found: tuple[str, ...]) -> None:
-    assert dependencies_of(goal(run)) == found
-    assert dependencies_of(goal(run, dependencies=["models/"])) == ("models/", *found)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from goalrunner.app.preflight import Choice, dependencies_of, goal_file_rule
+from goalrunner.app.preflight import Choice, goal_file_rule
 from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import CHECKOUTS
 from goalrunner.checking.checkout import FreshCheckout
@@ -72,7 +72,7 @@ class CheckRunner:
         self._ignored = IgnoredContent(
             workspace,
             start / "ignored",
-            dependencies=dependencies_of(goal),
+            dependencies=settings.dependencies,
             contents=self._protection.strict,
             home=config.home,
         )

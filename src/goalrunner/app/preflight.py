@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,6 @@ from goalrunner.validators.spec_validator import name_of
 
 # Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace.
 DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")
-_TOX = re.compile(r"(?<![\w/.-])(?:\./)?(\.(?:tox|nox)/[\w.-]+)/")  # the folder of an environment in a command line
 _NAMED = 8  # paths that a line of `describe_checks` names
 _NOT_STARTED = (126, 127)  # exit codes of a shell that could not start a program
 
@@ -114,12 +112,6 @@ def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
         return pool.submit(replay, workspace, home).result()
 
 
-def dependencies_of(goal: Goal) -> tuple[str, ...]:
-    """Return the patterns of dependencies: those of the goal, and environments of tox or nox that a validator names."""
-    named = (path for spec in goal.validators for path in _TOX.findall(spec.run or ""))
-    return tuple(dict.fromkeys((*goal.workspace.dependencies, *named)))
-
-
 def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
     """Return the path of the goal file in the workspace, with the reason why it is protected."""
     path = goal_file.resolve() if goal_file is not None else None
@@ -142,7 +134,7 @@ def describe_checks(
     held = [path for path in paths if protection.rule(path) and not protection.allowed(path)]
     yield "protected", some(held, _NAMED) if held else "no file"
     names = listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
-    ignored = classify(workspace, names, dependencies_of(goal))
+    ignored = classify(workspace, names, config.dependencies)
     for kind, label in (("dependencies", "packages"), ("build", "build"), ("other", "ignored")):
         found = [f"{item.path} ({item.why})" if kind != "other" else item.path for item in ignored if item.kind == kind]
         if found:

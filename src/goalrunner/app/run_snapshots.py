@@ -205,7 +205,6 @@ class Pruned:
     """What `prune` removed, or would remove: unfinished removals, and snapshots that no run needs."""
 
     half_removed: int = 0  # folders that an interrupted removal left
-    unused: tuple[str, ...] = ()  # workspaces whose last run would be removed
     stores: list[str] = field(default_factory=list)
     snapshots: int = 0  # that were removed from other stores
     left: list[str] = field(default_factory=list)  # why other snapshots were not removed
@@ -215,10 +214,7 @@ def prune(home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since
     """Remove runs, and the snapshots that no run needs and that are older than `since`, in seconds since 1970."""
     folders = (home / "runs", home / "stores")
     if dry_run:
-        workspaces, going = _workspaces(home), {run.folder.run_id for run in found}
-        staying = {workspace for run, workspace in workspaces.items() if run not in going}
-        unused = () if None in staying else tuple(sorted({user for user in workspaces.values() if user} - staying))
-        return Pruned(sum(len(unfinished(folder)) for folder in folders), unused)
+        return Pruned(sum(len(unfinished(folder)) for folder in folders))
     done = Pruned(sum(map(finish, folders)))
     for run in found:
         remove_run(home, run.folder)

@@ -141,7 +141,6 @@ def prune(
         return 0
     verb = "would remove" if dry_run else "removed"
     lines = [f"{verb}  {line}" for line in listed] or ["no run ended that long ago"]
-    lines += [f"{verb}  the snapshots of {place}, which has no runs left" for place in done.unused]
     if done.half_removed:
         lines.append(f"{verb}  what an interrupted goal prune left: {count(done.half_removed, 'folder')}")
     if done.stores or done.snapshots:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.errors import LONGEST_PATH, GoalFileError, UsageError, listed, nearest, quoted
+from goalrunner.core.errors import LONGEST_PATH, UsageError, listed, nearest, quoted
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import Goal
 from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
@@ -178,15 +177,6 @@ def _tool_goal(table: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(goal, dict):
         raise refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
     return goal
-
-
-def place_in(path: Path, key: Key) -> str:
-    """Return the place of a value in a goal file: `goal.toml:4:1`; the file's name alone if the place is unknown."""
-    with suppress(GoalFileError):
-        line, column = parse(read_text(path), str(path))[1].value(key)
-        if line:
-            return f"{path}:{line}:{column}"
-    return str(path)
 
 
 def _near_files(path: Path) -> str:
