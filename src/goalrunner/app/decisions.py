@@ -122,35 +122,30 @@ def reply(
 @contextlib.contextmanager
 def _waiting_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn) -> Iterator[Journal]:
     """Open a run that may wait for a person. Raise UsageError if it is over for good, or if a process drives it."""
-    run = folder.run_id
-    refuse_final(load_state(folder))
     try:
         with _open_run(folder, environ, on_torn) as journal:
             refuse_final(journal.state)
             yield journal
     except LogInUse as error:
         raise UsageError(
-            f"run {run} is active ({error.owner}); no other process can change it",
+            f"run {folder.run_id} is active ({error.owner}); no other process can change it",
             "answer at its own terminal, or wait for it to end",
         ) from None
 
 
 def waiting(state: RunState, approval_id: str | None) -> Approval:
     """Return the approval of that id, or the only one that waits. Raise UsageError if there is none, or several."""
-    run = state.goal.run_id
-    ids = ", ".join(item.id for item in state.waiting)
-    if approval_id is None and len(state.waiting) == 1:
-        return state.waiting[0]
-    if approval_id is None and ids:
-        raise UsageError(f"run {run} waits for {ids}", f"name one of them: goal approve {run} {state.waiting[0].id}")
+    run, ids = state.goal.run_id, ", ".join(item.id for item in state.waiting)
+    if len(found := [item for item in state.waiting if approval_id in (None, item.id)]) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"run {run} waits for {ids}", f"name one of them: goal approve {run} {found[0].id}")
     known = next((item for item in reversed(state.approvals) if approval_id in (None, item.id)), None)
-    hint = f"it waits for {ids}" if ids else f"nothing waits now; goal status {run}"
-    if known is None:
-        raise UsageError(f"run {run} has no approval {approval_id or ''}".rstrip(), hint)
-    if known.decision is not None:
+    what = f"has no approval {approval_id or ''}".rstrip()
+    if known is not None:
         by = f" by {known.by} at {known.decided_at}" if known.by else ""
-        raise UsageError(f"{known.id} of run {run} was already decided: {known.decision}{by}", hint)
-    return known
+        what = f"does not wait for {known.id}, which was already decided: {known.decision}{by}"
+    raise UsageError(f"run {run} {what}", f"it waits for {ids}" if ids else f"nothing waits now; goal status {run}")
 
 
 def open_question(state: RunState, number: int | None) -> str:
