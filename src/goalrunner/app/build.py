@@ -24,11 +24,11 @@ from goalrunner.core.agent_ports import Conversation, Message, Resumable
 from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
 from goalrunner.core.goal import Goal
 from goalrunner.core.ports import Launcher, Validator
+from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
-from goalrunner.engine.validating import is_hidden
 from goalrunner.goalfile.loading import dump_goal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog, OnTorn, read_records

@@ -26,7 +26,9 @@ from goalrunner.core.events import ChangedChecks, Content
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.validating import Answer, Flakiness, Results, flaky_red, is_hidden, run_validators
+from goalrunner.engine.checks import is_hidden, run_validators
+from goalrunner.engine.journal import Answer
+from goalrunner.engine.snapshot_tracker import Flakiness, Results, flaky_red
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore

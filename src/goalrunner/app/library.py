@@ -55,7 +55,7 @@ from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.journal import refuse_driven
+from goalrunner.engine.turns import refuse_driven
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, is_custom, warm_up

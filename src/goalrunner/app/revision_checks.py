@@ -16,7 +16,7 @@ from goalrunner.core.goal_tables import Budget, CriticConfig, MemoryConfig, Noti
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
-from goalrunner.engine.validating import result_facts
+from goalrunner.engine.journal import result_facts
 from goalrunner.records.run_folder import RunFolder, new_run_id
 from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 

@@ -2,26 +2,72 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
-from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.errors import EnvironmentFailed, GoalError, RecordError
 from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext
+from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext, Validator
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.state_updates import baseline_standing
-from goalrunner.engine.journal import Journal, Parts
+from goalrunner.core.verdict import Critique, UnusableCritiqueError, ValidatorResult, failed_critique
+from goalrunner.engine.journal import Answer, Journal, Parts, observe
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
-from goalrunner.engine.validating import is_hidden, observe, run_validators, usable
 
 OUTSIDE = "changed while the run was interrupted"
+
+
+class InterruptedByValidatorError(Exception):
+    """A validator raised KeyboardInterrupt; an ordinary exception, since a bare one would tear down the event loop."""
+
+
+def is_hidden(validator: Validator) -> bool:
+    """Return whether a validator is hidden; custom validators need no such attribute."""
+    return bool(getattr(validator, "hidden", False))
+
+
+async def run_validators(validators: Sequence[Validator], context: ValidationContext) -> list[Answer]:
+    """Return every validator's result in the order of the goal. Serial ones run one by one after the others."""
+    answers: dict[int, Answer] = {}
+
+    async def run(index: int) -> None:
+        answers[index] = await _answer(validators[index], context)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for index, validator in enumerate(validators):
+                if not validator.serial:
+                    group.create_task(run(index))
+    except BaseExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
+    for index, validator in enumerate(validators):
+        if validator.serial:
+            await run(index)
+    return [answers[index] for index in range(len(validators))]
+
+
+async def _answer(validator: Validator, context: ValidationContext) -> Answer:
+    """Return the result under the validator's own name. A validator that raises is red."""
+    try:
+        result, output = await validator.validate(context)
+    except RecordError:
+        raise
+    except KeyboardInterrupt:
+        raise InterruptedByValidatorError from None
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}"
+        result, output = ValidatorResult(name=validator.name, passed=False, reason="crashed", feedback=said), None
+        result = result.model_copy(update={"summary": said.splitlines()[0][:200], "command": validator.command})
+    return result.model_copy(update={"name": validator.name}), output
 
 
 class Checks:
@@ -220,3 +266,18 @@ def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str
         require=state.plan.require,
         stale=stale,
     )
+
+
+async def usable(review: Awaitable[Any]) -> Critique:
+    """Return the critique, one without a score if the critic fails. Raise CancelledError and RecordError."""
+    try:
+        said = await review
+    except RecordError:
+        raise
+    except KeyboardInterrupt:
+        raise InterruptedByValidatorError from None
+    except (GoalError, UnusableCritiqueError) as error:
+        return failed_critique(str(error).partition("\n")[0])
+    except (Exception, SystemExit) as error:
+        return failed_critique(f"{type(error).__name__}: {error}")
+    return said if isinstance(said, Critique) else failed_critique(f"the critic returned a {type(said).__name__}")

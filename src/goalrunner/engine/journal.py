@@ -1,4 +1,4 @@
-"""The adapters of a run; its log, state and stored outputs; the deadline; exclusive use of a conversation."""
+"""The adapters of a run; its log, state, deadline and stored outputs; results of validators as observations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.core.activity import Activity, ActivityObserver
-from goalrunner.core.agent_ports import Approver, Conversation, Observer, Recorded, TextObserver
-from goalrunner.core.errors import ConversationBusy
+from goalrunner.core.agent_ports import Approver, Conversation, Observer, TextObserver
 from goalrunner.core.events import Event, Record, SecretsReplaced
 from goalrunner.core.fold import apply
-from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, Trail
+from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, Snapshot, Trail, names_in
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Artifacts, Checker, Clock, Judge, Log, Reviewer, Transcript, Validator, Workspace
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, SnapshotHistory, outcome_of
+from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 
 _LOGGER = logging.getLogger("goalrunner")
 
@@ -175,27 +175,8 @@ class Deadline:
                 timeout.reschedule(until + loop.time() - began)
 
 
-_driven: set[int] = set()
-
-
-def refuse_driven(conversation: Conversation) -> None:
-    """Raise ConversationBusy if another run uses this conversation."""
-    if id(conversation) in _driven:
-        raise ConversationBusy(
-            "this conversation is already used by another run",
-            "wait for the other run to end, or give this run its own conversation",
-        )
-
-
-@contextmanager
-def exclusive(conversation: Conversation) -> Iterator[None]:
-    """Use a conversation exclusively. Raise ConversationBusy if another run uses it."""
-    refuse_driven(conversation)
-    _driven.add(id(conversation))
-    try:
-        yield
-    finally:
-        _driven.discard(id(conversation))
+Answer = tuple[ValidatorResult, Path | None]
+"""A validator's result, and the file with its output."""
 
 
 class OutputStore:
@@ -233,16 +214,6 @@ class OutputStore:
             raise self._cut
 
 
-SHOWN_BYTES = 100_000  # of each end of an output; no model is shown more
-
-
-def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
-    """Return an observation with both ends of its output."""
-    ref = observation.output
-    head, tail = artifacts.ends(ref, SHOWN_BYTES) if ref else (b"", b"")
-    return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail) if ref else 0)
-
-
 def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str]) -> str:
     """Write the traceback of the current exception into the run's folder; return its last line and the path."""
     text = redact(traceback.format_exc())
@@ -254,3 +225,41 @@ def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str])
     except OSError as error:  # such as a full disk
         return f"{said}\nits traceback could not be written: {error.strerror}"
     return f"{said}\nthe traceback is in {path}"
+
+
+async def observe(answers: Sequence[Answer], journal: Journal, seen: Snapshot | None = None) -> dict[str, Any]:
+    """Store the outputs, and number the results as observations on `seen`; return both as fields of an event."""
+    store = OutputStore(journal.artifacts)  # the deadline is kept, even for hundreds of megabytes
+    refs = [None if output is None else await store.take(output) for _, output in answers]
+    store.settle()
+    results: list[ValidatorResult] = []
+    visible: list[Observation] = []
+    concealed: list[Observation] = []
+    for ahead, ((result, _), kept) in enumerate(zip(answers, refs, strict=True)):
+        ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
+        identifier = journal.next_observation(ahead)
+        update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
+        results.append(result.model_copy(update=update))
+        (concealed if result.hidden else visible).append(
+            Observation(
+                id=identifier,
+                source=f"validator {result.name}",
+                facts=result_facts(result),
+                names=names_in(*journal.artifacts.ends(ref, 1 << 16)),
+                command=result.command,
+                round=journal.state.round,
+                output=ref,
+                before=seen.id if seen else None,
+                after=seen.id if seen else None,
+            )
+        )
+    return {"results": tuple(results), "observations": tuple(visible), "concealed": tuple(concealed)}
+
+
+def result_facts(result: ValidatorResult) -> tuple[str, ...]:
+    colour = "green" if result.passed else "red"
+    if result.reason == "flaky":
+        return ("flaky", colour)
+    if result.exit_code is not None:
+        return (f"exit {result.exit_code}", colour)
+    return (colour,) if result.reason in ("passed", "red") else (result.reason.replace("_", " "), colour)

@@ -23,7 +23,7 @@ from goalrunner.core.ports import Artifacts
 from goalrunner.core.progress import settle_plan
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.approvals import ActionKind, Approvals, answered_by
-from goalrunner.engine.journal import Journal, OutputStore, recorded
+from goalrunner.engine.journal import Journal, OutputStore
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 
@@ -256,3 +256,13 @@ def cut_calls(
         used = used.model_copy(update=nothing)
     # The call was not answered.
     return {account: used.model_copy(update={"calls": 0})}
+
+
+SHOWN_BYTES = 100_000  # of each end of an output; no model is shown more
+
+
+def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
+    """Return an observation with both ends of its output."""
+    ref = observation.output
+    head, tail = artifacts.ends(ref, SHOWN_BYTES) if ref else (b"", b"")
+    return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail) if ref else 0)

@@ -15,12 +15,11 @@ from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.engine.approvals import Approvals
-from goalrunner.engine.checks import Checks
-from goalrunner.engine.journal import Deadline, Journal, Parts, exclusive, kept_traceback
+from goalrunner.engine.checks import Checks, InterruptedByValidatorError
+from goalrunner.engine.journal import Deadline, Journal, Parts, kept_traceback
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
-from goalrunner.engine.turns import Turns
-from goalrunner.engine.validating import InterruptedByValidatorError
+from goalrunner.engine.turns import Turns, exclusive
 
 T = TypeVar("T")
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from goalrunner.core.errors import WorkspaceError, some
-from goalrunner.core.events import SnapshotTaken
+from goalrunner.core.events import Colour, Content, SnapshotTaken
 from goalrunner.core.observation import OWNER, RESPONSE, Claim, DiffStat, Observation, Snapshot
 from goalrunner.core.ports import Workspace
 from goalrunner.core.summary import SnapshotHistory
-from goalrunner.engine.journal import Journal
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.engine.journal import Answer, Journal
 
 Moment = Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
 
@@ -137,3 +139,59 @@ async def why_stale(item: Observation, history: SnapshotHistory, final: Snapshot
     if during:
         return f"{item.id} itself changed {some(during, 3)}; run the check alone, after the change"
     return f"{some(later, 3)} changed after {item.id}" if later else ""
+
+
+class Flakiness:
+    """The results of one run by content. A content is a snapshot with the ignored files and the plan of the check."""
+
+    def __init__(self) -> None:
+        self._contents: list[Content] = []  # oldest first; the last one is being checked
+
+    def recall(self, contents: Iterable[Content]) -> None:
+        self._contents += contents
+
+    def begin(self, key: str, when: str) -> None:
+        """Start a check of a content; `when` is for people ("round 2")."""
+        self._contents.append(Content(key=key, when=when))
+
+    def contradicted(self, result: ValidatorResult, where: str = "") -> str:
+        """Return when the validator had the opposite result on this content, in this environment; empty if never."""
+        # The result of a missing program does not depend on the content.
+        if not result.steady or result.reason == "not_found":
+            return ""
+        opposite, key = Colour(name=f"{result.name}{where}", passed=not result.passed), self.content().key
+        return next((item.when for item in self._contents if item.key == key and opposite in item.said), "")
+
+    def note(self, result: ValidatorResult, where: str = "") -> None:
+        """Remember a result on the content at hand."""
+        if result.steady and result.reason not in ("not_found", "flaky"):
+            said = (*self.content().said, Colour(name=f"{result.name}{where}", passed=result.passed))
+            self._contents[-1] = self.content().model_copy(update={"said": said})
+
+    def content(self) -> Content:
+        """Return what was noted since `begin`, for the log."""
+        return self._contents[-1]
+
+
+def flaky_red(result: ValidatorResult, earlier: str) -> ValidatorResult:
+    """Return a result that contradicts an earlier one as a failed result."""
+    was, now = ("failed", "passed") if result.passed else ("passed", "failed")
+    said = (
+        f"it {was} in {earlier} and {now} now on the same files; with [[validators]] retries = 0 that counts as failed"
+    )
+    update = {"passed": False, "reason": "flaky", "summary": f"flaky: {now} now, {was} in {earlier} on the same files"}
+    return result.model_copy(update={**update, "feedback": f"{said}\n\n{result.feedback}".strip()})
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one run in an environment, and which of them a third run decided."""
+
+    answers: tuple[Answer, ...]
+    flaky: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()  # files of the snapshot that validators wrote; the workspace has not changed
+
+    @property
+    def green(self) -> bool:
+        """Return whether there are results and all are green."""
+        return bool(self.answers) and all(result.passed for result, _ in self.answers)

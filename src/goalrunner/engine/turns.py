@@ -1,4 +1,4 @@
-"""One turn of a conversation: its answer as a RoundReply, and a record of its messages if it does not record them itself."""
+"""One turn of a conversation: its answer, and a record of its messages if it keeps none; exclusive use of a conversation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from goalrunner.core.agent_ports import Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
-from goalrunner.core.errors import AgentError, GoalError, UsageError, kind_of
+from goalrunner.core.agent_ports import Conversation, Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
+from goalrunner.core.errors import AgentError, ConversationBusy, GoalError, UsageError, kind_of
 from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of, trail_of
 from goalrunner.core.observation import Observation, Trail, source_of
 from goalrunner.core.outcome import Usage
@@ -183,3 +183,26 @@ class _Bridge:
             return value(*arguments, **named)  # a coroutine that `send` returned runs in the loop
 
         return call
+
+
+_driven: set[int] = set()
+
+
+def refuse_driven(conversation: Conversation) -> None:
+    """Raise ConversationBusy if another run uses this conversation."""
+    if id(conversation) in _driven:
+        raise ConversationBusy(
+            "this conversation is already used by another run",
+            "wait for the other run to end, or give this run its own conversation",
+        )
+
+
+@contextlib.contextmanager
+def exclusive(conversation: Conversation) -> Iterator[None]:
+    """Use a conversation exclusively. Raise ConversationBusy if another run uses it."""
+    refuse_driven(conversation)
+    _driven.add(id(conversation))
+    try:
+        yield
+    finally:
+        _driven.discard(id(conversation))
