@@ -6,38 +6,32 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from goalrunner import __version__
-from goalrunner.app.checker import CheckRunner
-from goalrunner.app.external_agent import built_in_conversation, external_conversation, external_notes
+from goalrunner.app.external_agent import external_notes
 from goalrunner.app.memory import recall
-from goalrunner.app.notify import Notifier
+from goalrunner.app.parts import Notifier, critic_rule, goal_validators, make_parts
 from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
-from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, kept_files, secret_notes
+from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, secret_notes
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve, within_parent
-from goalrunner.app.reviewing import critic_rule, make_critic, make_judge
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
-from goalrunner.core.agent_ports import Conversation, Message, Resumable
+from goalrunner.core.agent_ports import Message, Resumable
 from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
 from goalrunner.core.goal import Goal
-from goalrunner.core.ports import Launcher, Validator
 from goalrunner.engine.checks import is_hidden
-from goalrunner.engine.journal import Journal, Parts
+from goalrunner.engine.journal import Journal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
 from goalrunner.goalfile.loading import dump_goal
-from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.artifacts import TranscriptFile
 from goalrunner.records.event_log import EventLog, OnTorn, read_records
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.launcher import ProcessLauncher, child_environment, in_thread
-from goalrunner.validators.baseline_status import scripts_at_start
-from goalrunner.validators.kinds import build_validators
+from goalrunner.system.launcher import ProcessLauncher
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ def open_run(
         clear_own(config.home, folder.run_id)
         folder.clear_scratch()
 
-    parts = _parts(config, folder, launcher, store, log, transcript)
+    parts = make_parts(config, folder, launcher, store, log, transcript)
     asks = options.approver is not None
     notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
     journal = Journal(log, transcript, parts.artifacts, (*options.observers, notifier), summary_writer(folder))
@@ -106,60 +100,6 @@ def open_run(
     for account, llm in config.models.items():
         llm.skip(left.taken.get(account, 0))
     return PreparedRun(run, config, folder, close, (*notes, *recalled))
-
-
-def _parts(
-    config: RunConfig,
-    folder: RunFolder,
-    launcher: ProcessLauncher,
-    store: SnapshotStore | None,
-    log: EventLog,
-    transcript: TranscriptFile,
-) -> Parts:
-    checker = None
-    if store is not None and config.check is not None:
-        checker = CheckRunner(config, config.check, store, folder, launcher)
-    own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
-    return Parts(
-        conversation=config.options.conversation or _conversation(config, folder.run_id, launcher),
-        validators=(*own, *config.options.validators),
-        judge=make_judge(config, checker),
-        critic=make_critic(config, store, folder, launcher),
-        log=log,
-        transcript=transcript,
-        artifacts=ArtifactStore(folder.artifacts, config.redactor, log),
-        clock=SystemClock(),
-        workspace=config.workspace,
-        scratch=folder.scratch_file,
-        watch=store,
-        checker=checker,
-        redact=config.redactor.text,
-        replaced=config.redactor.take_counts,
-        kept=partial(kept_files, folder),
-        in_thread=in_thread,
-        approver=config.options.approver,
-    )
-
-
-def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
-    """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
-    env = child_environment(config.sandbox.environ, withhold=config.withheld)
-    return tuple(build_validators(scripts_at_start(config.goal.validators, config.workspace)[0], launcher, env))
-
-
-def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:
-    goal, sandbox = config.goal, config.sandbox
-    if config.agent is not None:
-        policy = sandbox.agent_policy(sandbox.own_folder(run_id), config.agent.preset.home)
-        return external_conversation(config.agent, config.workspace, launcher, sandbox.environ, config.withheld, policy)
-    return built_in_conversation(
-        goal,
-        config.models["agent"],
-        config.workspace,
-        sandbox.launcher(launcher, run_id, checks=False),
-        child_environment(sandbox.environ, extra=goal.agent.env, withhold=config.withheld),
-        config.location.secret,
-    )
 
 
 def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:

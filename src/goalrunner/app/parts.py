@@ -1,37 +1,104 @@
-"""The judge and the critic of a run, made from its configuration; and running a cited command again."""
+"""The parts of a run, made from its configuration: agent, validators, judge, critic and notifications; replay of a command."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from pydantic import ValidationError
 
 from goalrunner.app.checker import CheckRunner
+from goalrunner.app.external_agent import built_in_conversation, external_conversation
 from goalrunner.app.preflight import choose_environment
+from goalrunner.app.previous_run import kept_files
 from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import NONE
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
 from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
-from goalrunner.core.activity import running
-from goalrunner.core.agent_ports import Recorder, ToolResult
-from goalrunner.core.errors import UsageError
-from goalrunner.core.events import CriticRule
-from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT
+from goalrunner.core.activity import Activity, ActivityObserver, PersonNeeded, Remark, running
+from goalrunner.core.agent_ports import Conversation, Observer, Recorder, ToolResult
+from goalrunner.core.errors import UsageError, one_line
+from goalrunner.core.events import ApprovalRequested, CriticRule, QuestionOpened, Record, RunEnded, RunResumed
+from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, NotifyConfig
 from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation
-from goalrunner.core.ports import Reviewer
+from goalrunner.core.ports import Launcher, Reviewer, Validator
+from goalrunner.engine.journal import Parts
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.critic import ModelCritic
 from goalrunner.llm import LLM
+from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment
+from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
+from goalrunner.validators.baseline_status import scripts_at_start
 from goalrunner.validators.critics import CallableCritic, Place, SpecCritic
+from goalrunner.validators.kinds import build_validators
+
+
+def make_parts(
+    config: RunConfig,
+    folder: RunFolder,
+    launcher: ProcessLauncher,
+    store: SnapshotStore | None,
+    log: EventLog,
+    transcript: TranscriptFile,
+) -> Parts:
+    """Return the parts of a run that are not its files. Raise GoalError."""
+    checker = None
+    if store is not None and config.check is not None:
+        checker = CheckRunner(config, config.check, store, folder, launcher)
+    own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
+    return Parts(
+        conversation=config.options.conversation or _conversation(config, folder.run_id, launcher),
+        validators=(*own, *config.options.validators),
+        judge=make_judge(config, checker),
+        critic=make_critic(config, store, folder, launcher),
+        log=log,
+        transcript=transcript,
+        artifacts=ArtifactStore(folder.artifacts, config.redactor, log),
+        clock=SystemClock(),
+        workspace=config.workspace,
+        scratch=folder.scratch_file,
+        watch=store,
+        checker=checker,
+        redact=config.redactor.text,
+        replaced=config.redactor.take_counts,
+        kept=partial(kept_files, folder),
+        in_thread=in_thread,
+        approver=config.options.approver,
+    )
+
+
+def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
+    """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
+    env = child_environment(config.sandbox.environ, withhold=config.withheld)
+    return tuple(build_validators(scripts_at_start(config.goal.validators, config.workspace)[0], launcher, env))
+
+
+def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:
+    goal, sandbox = config.goal, config.sandbox
+    if config.agent is not None:
+        policy = sandbox.agent_policy(sandbox.own_folder(run_id), config.agent.preset.home)
+        return external_conversation(config.agent, config.workspace, launcher, sandbox.environ, config.withheld, policy)
+    return built_in_conversation(
+        goal,
+        config.models["agent"],
+        config.workspace,
+        sandbox.launcher(launcher, run_id, checks=False),
+        child_environment(sandbox.environ, extra=goal.agent.env, withhold=config.withheld),
+        config.location.secret,
+    )
+
 
 _CANNOT_RUN = (None, 126, 127)  # exit codes of a command that a signal ended, or that could not be started
 
@@ -155,3 +222,65 @@ def _environment(
     if choice.scratch is not None:
         return Overlay(choice.scratch, child_environment(config.sandbox.environ, withhold=config.withheld))
     return InPlace(store, config.home, start=folder.start)
+
+
+WAITING = "waiting"  # GOAL_STATUS while the run waits for a person
+_TIMEOUT = 20.0  # seconds that the command may take
+_WORTH_A_BELL = 10.0  # seconds of active time from which the end of a run is signalled by the bell
+_LONGEST = 200
+
+
+@dataclass
+class Notifier:
+    """Signals that the run has ended, or, if a person `asks` for it at a terminal, that it waits for a decision.
+
+    A command that fails is only a note.
+    """
+
+    config: NotifyConfig
+    run_id: str
+    observers: Sequence[Observer]
+    environ: Mapping[str, str]
+    asks: bool
+    _began: float = 0.0
+
+    def on_record(self, record: Record) -> None:
+        """Notify at the end, and when the run waits for a person."""
+        event = record.event
+        if isinstance(event, RunResumed):
+            self._began = record.elapsed
+        elif isinstance(event, RunEnded):
+            long = record.elapsed - self._began >= _WORTH_A_BELL
+            self._tell(PersonNeeded(f"goal: {event.status} {self.run_id}", self.config.bell and long))
+            self._run(str(event.status))
+        elif self.asks and isinstance(event, ApprovalRequested | QuestionOpened):
+            self._tell(PersonNeeded(f"goal: {WAITING} {self.run_id}", self.config.bell))
+            # The person may answer while the command runs.
+            threading.Thread(target=self._run, args=(WAITING,), name="goal-notify", daemon=True).start()
+
+    def _tell(self, activity: Activity) -> None:
+        for observer in self.observers:
+            if isinstance(observer, ActivityObserver):
+                observer.on_activity(activity)
+
+    def _run(self, status: str) -> None:
+        if not self.config.command:
+            return
+        try:
+            done = subprocess.run(
+                [SHELL, "-c", self.config.command],
+                env=child_environment(self.environ, extra={"GOAL_RUN_ID": self.run_id, "GOAL_STATUS": status}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_TIMEOUT,
+                process_group=0,  # in the session of this program, whose processes are not taken for the agent's
+                check=False,
+            )
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            self._tell(Remark(f"[notify] command failed: {one_line(str(error), _LONGEST)}"))
+            return
+        if done.returncode:
+            said = one_line(done.stdout.decode(errors="replace"), _LONGEST)
+            words = f"[notify] command failed with exit code {done.returncode}"
+            self._tell(Remark(f"{words}: {said}" if said else words))
