@@ -22,7 +22,7 @@ from goalrunner.core.goal_tables import AgentConfig, Approvals, Budget, Validato
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.system.process_table import entry
+from goalrunner.system.processes import entry
 from tests.support.acp_bench import AcpBench
 from tests.support.deciding import decide_approval
 

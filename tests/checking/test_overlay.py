@@ -25,7 +25,7 @@ from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.overlay import OpenOverlay, Overlay, probe, scratch_candidates
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Confinement
-from goalrunner.system import process_table
+from goalrunner.system import processes
 from goalrunner.system.bubblewrap import SandboxPolicy, WritableRoot, choose
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import SandboxedLauncher
@@ -147,8 +147,8 @@ def within_seconds(condition: Callable[[], bool]) -> bool:
 
 def reaped() -> bool:
     """Reap the processes that this one adopted, as init does elsewhere; the kernel waits for that."""
-    for pid in process_table.children(os.getpid()):
-        if (one := process_table.entry(pid)) is not None and not one.living:
+    for pid in processes.children(os.getpid()):
+        if (one := processes.entry(pid)) is not None and not one.living:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
     return True

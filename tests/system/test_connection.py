@@ -16,7 +16,7 @@ import pytest
 
 from goalrunner.core.errors import AgentNotInstalled, RecordError
 from goalrunner.system.connection import ProcessConnection, ProcessConnector
-from goalrunner.system.process_table import entry
+from goalrunner.system.processes import entry
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
 

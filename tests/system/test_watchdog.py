@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.process_table import all_processes, entry
+from goalrunner.system.processes import all_processes, entry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 

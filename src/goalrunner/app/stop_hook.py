@@ -29,7 +29,7 @@ from goalrunner.core.run_state import Phase, RunState
 from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.system.process_table import VARIABLE
+from goalrunner.system.processes import VARIABLE
 from goalrunner.transcripts.source import Source
 
 START_UNKNOWN = "start not recorded"  # the label of a run that began when the agent had worked already

@@ -35,8 +35,7 @@ from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.process_table import tagged
-from goalrunner.system.watchdog import end_orphans
+from goalrunner.system.processes import end_orphans, tagged
 
 
 class InPlace:

@@ -20,10 +20,10 @@ from goalrunner.checking import upper_layer
 from goalrunner.checking.upper_layer import UpperLayer
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Launcher, LaunchOptions
-from goalrunner.system import process_table
+from goalrunner.system import processes
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
 from goalrunner.system.launcher import SHELL
-from goalrunner.system.process_table import VARIABLE, starting
+from goalrunner.system.processes import VARIABLE, starting
 
 _READY = b"ready\n"
 _PATIENCE = 30.0
@@ -83,7 +83,7 @@ class Namespace:
                 process_group=0,
             )
         printed = _read_until_ready(holder)
-        if printed.endswith(_READY) and (first := process_table.children(holder.pid)):
+        if printed.endswith(_READY) and (first := processes.children(holder.pid)):
             self.first = first[0]
             return
         holder.kill()
@@ -144,17 +144,17 @@ class Namespace:
         """End what commands left behind, unless another one runs."""
         for signal, seconds in ((None, _PARTING), (SIGTERM, _GRACE), (SIGKILL, _GRACE)):
             for one in self._left() if signal else ():
-                process_table.send_signal(one.pid, signal or SIGKILL)
+                processes.send_signal(one.pid, signal or SIGKILL)
             deadline = time.monotonic() + seconds
             while (left := self._left()) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells it
                 await asyncio.sleep(0.002)
             if not left:
                 return
 
-    def _left(self) -> list[process_table.Process]:
+    def _left(self) -> list[processes.Process]:
         if self._holder is None or self.running:
             return []
-        found = process_table.family([self.first]).values()
+        found = processes.family([self.first]).values()
         return [one for one in found if one.living and one.session != os.getsid(0)]
 
     def _command(self) -> list[str]:

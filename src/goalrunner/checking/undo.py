@@ -29,8 +29,8 @@ from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder
 from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system import process_table
-from goalrunner.system.watchdog import end_helper, end_orphans, start_helper
+from goalrunner.system import processes
+from goalrunner.system.processes import end_helper, end_orphans, start_helper
 
 
 @dataclass
@@ -206,7 +206,7 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
 def _replayed(folder: Path, journal: Journal, deadline: float) -> list[str]:
     try:
         while (handle := journals.lock(folder)) is None:
-            if process_table.entry(journal.pid) or time.monotonic() > deadline:
+            if processes.entry(journal.pid) or time.monotonic() > deadline:
                 return [f"A check is running in {journal.workspace} (process {journal.pid})."]
             time.sleep(0.05)
     except OSError:  # its watchdog has undone it meanwhile
@@ -243,11 +243,11 @@ def _end_git(store: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
     argument = f"\0--git-dir={store}\0"
     while time.monotonic() < deadline:
-        pids = [pid for pid, line in process_table.command_lines() if argument in f"\0{line}\0" and pid != os.getpid()]
+        pids = [pid for pid, line in processes.command_lines() if argument in f"\0{line}\0" and pid != os.getpid()]
         if not pids:
             return
         for pid in pids:
-            process_table.send_signal(pid, signal.SIGKILL)
+            processes.send_signal(pid, signal.SIGKILL)
         time.sleep(0.01)
 
 

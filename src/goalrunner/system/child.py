@@ -15,9 +15,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH, Signals
 
-from goalrunner.system import process_table
-from goalrunner.system.process_table import Process, lowered_limit, send_signal, tagged
-from goalrunner.system.watchdog import Watchdog, adopt_orphans
+from goalrunner.system import processes
+from goalrunner.system.processes import Process, Watchdog, adopt_orphans, lowered_limit, send_signal, tagged
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -50,7 +49,7 @@ class ChildProcess:
         self.status: int | None = None
         self._process = process
         self._token = token
-        self.limit = limit
+        self._limit = limit
         self._grace = grace
         self._over = False
         self._forced = False
@@ -94,12 +93,12 @@ class ChildProcess:
     def living(self) -> dict[int, Process]:
         """Return every living process of the launch but the child itself, by id, and reap those that are dead."""
         if adopt_orphans():
-            everyone = process_table.children(os.getpid(), recursive=True)
+            everyone = processes.children(os.getpid(), recursive=True)
         else:
-            everyone = [one.pid for one in process_table.all_processes()]
+            everyone = [one.pid for one in processes.all_processes()]
         parent = None if self.ended() else self.pid
         found: dict[int, Process] = {}
-        for one in filter(None, map(process_table.entry, everyone)):  # parents come first
+        for one in filter(None, map(processes.entry, everyone)):  # parents come first
             if one.pid != self.pid and (one.parent in found or one.parent == parent or self._is_ours(one)):
                 found[one.pid] = one
         for one in found.values():
@@ -158,8 +157,10 @@ class ChildProcess:
         # The first look costs least: a process never returns to the session of this program.
         if one.session == os.getsid(0):
             return False
-        has_tag = process_table.has_token(one.pid, self._token) or process_table.has_limit(one.pid, self.limit)
-        return has_tag or self.pid in (one.session, one.group)
+        has_tag = processes.has_token(one.pid, self._token) or (
+            self._limit and processes.limit_of(one.pid) == self._limit
+        )
+        return bool(has_tag) or self.pid in (one.session, one.group)
 
 
 async def ready(file: int, seconds: float, *, to_write: bool = False) -> None:
@@ -193,27 +194,29 @@ async def started(
     """
     adopt_orphans()
     watchdog.watch()
-    token = secrets.token_hex(8)
-    child = start(argv, cwd, tagged(env, watchdog.token, token) if marked else env, streams, token, grace)
+    token, limit = secrets.token_hex(8), watchdog.next_limit()
+    child = start(argv, cwd, tagged(env, watchdog.token, token) if marked else env, streams, token, limit, grace)
     try:
-        watchdog.began(child.pid, child.limit)
         yield child
     finally:
-        try:
-            await child.end()
-        finally:
-            watchdog.ended(child.pid)
+        await child.end()
 
 
 def start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int], token: str, grace: float
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+    token: str,
+    limit: int,
+    grace: float,
 ) -> ChildProcess:
     """Start one process, whose descendants have `token` in their environment. Raise NotStarted if that is not possible."""
     stdin, stdout, stderr = streams
     # Some programs, such as opencode, work in PWD rather than in their current directory.
     env = {**env, "PWD": str(cwd.absolute())} if "PWD" in env else env
     try:
-        with lowered_limit() as limit:
+        with lowered_limit(limit):
             process = subprocess.Popen(
                 argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
             )

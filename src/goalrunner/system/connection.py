@@ -17,9 +17,8 @@ from goalrunner.core.errors import AgentNotInstalled
 from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, ready, started
 from goalrunner.system.launcher import GRACE, opened_sink
-from goalrunner.system.process_table import Process, send_signal
+from goalrunner.system.processes import Process, Watchdog, send_signal
 from goalrunner.system.sandbox import unstartable, unstarted
-from goalrunner.system.watchdog import Watchdog
 
 _PIECE = 64 * 1024
 _PIPE_POLL = 0.2

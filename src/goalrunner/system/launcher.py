@@ -21,7 +21,7 @@ from typing import Any
 from goalrunner.core.errors import record_errors
 from goalrunner.core.ports import Completion
 from goalrunner.system.child import ChildProcess, NotStarted, describe_signal, started
-from goalrunner.system.watchdog import Watchdog
+from goalrunner.system.processes import Watchdog
 
 SHELL = "/bin/sh"  # by its path: PATH may begin with a folder of the workspace, in which an agent can create a `sh`
 OUTPUT_LIMIT = 256_000_000  # bytes of output after which a command is ended

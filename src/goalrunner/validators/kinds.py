@@ -254,22 +254,14 @@ class CallableValidator(NamedValidator):
                 arguments = arguments_of(self._function, response_message(context.response), context.conversation)
                 value = await returned_by(self._function, *arguments)
                 reason, feedback = cast("tuple[Reason, str]", outcome_of(value))
-                return self._result(reason, _summary(reason, feedback), feedback=bounded(feedback))
-        except TimeoutError as error:
-            if deadline.expired():
-                return self._result("timeout", f"timed out after {self._timeout:g} s")
-            return self._crashed(error)
-        except asyncio.CancelledError as error:
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
             task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return self._crashed(error)  # raised by the callable itself
-        except (Exception, SystemExit) as error:
-            return self._crashed(error)
-
-    def _crashed(self, error: BaseException) -> ValidatorResult:
-        text = traceback_end(error)
-        return self._result("crashed", _summary("crashed", text), feedback=text)
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise  # else the callable itself raised it
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return self._result("timeout", f"timed out after {self._timeout:g} s")
+            reason, feedback = "crashed", traceback_end(error)
+        return self._result(reason, _summary(reason, feedback), feedback=bounded(feedback))
 
 
 async def returned_by(function: Callable[..., Any], *arguments: object) -> Any:

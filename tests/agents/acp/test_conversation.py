@@ -13,7 +13,7 @@ from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, ConversationBusy
 from goalrunner.core.outcome import AgentSession, Usage
-from goalrunner.system.process_table import entry
+from goalrunner.system.processes import entry
 from tests.support.acp_bench import NAME, AcpBench
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.system import process_table
+from goalrunner.system import processes
 from goalrunner.system.child import start
 from goalrunner.system.launcher import ProcessLauncher
 
@@ -33,7 +33,7 @@ def without_adoption(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def alive(pid: int) -> bool:
-    found = process_table.entry(pid)
+    found = processes.entry(pid)
     return found is not None and found.living
 
 
@@ -46,7 +46,7 @@ async def test_processes_in_other_groups_and_sessions_end_with_their_parent(tmp_
     while not (tmp_path / "pids").exists():
         await asyncio.sleep(0.01)
     made = [int(word) for word in (tmp_path / "pids").read_text().split()]
-    (inner,) = process_table.children(made[0])
+    (inner,) = processes.children(made[0])
     launched.cancel()
     with pytest.raises(asyncio.CancelledError):
         await launched
@@ -64,7 +64,7 @@ async def test_a_process_that_outlives_its_parent_is_ended_and_named(tmp_path: P
 def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as output, Path(os.devnull).open("rb") as source:
         streams = (source.fileno(), output.fileno(), output.fileno())
-        child = start(["sleep", "1000"], tmp_path, dict(os.environ), streams, "token", grace=0.3)
+        child = start(["sleep", "1000"], tmp_path, dict(os.environ), streams, "token", 0, grace=0.3)
     child.signal_group(signal.SIGSTOP)
     while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         pass
