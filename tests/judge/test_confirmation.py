@@ -70,7 +70,7 @@ async def test_a_claim_that_holds() -> None:
 
         What is judged is the state of the workspace, as the observations show it.
 
-        An observation marked stale was seen before something that it depends on changed.
+        An observation marked stale no longer counts: what it depends on changed after it.
 
         What happened, oldest first:
 

@@ -57,7 +57,7 @@ def test_the_whole_prompt_of_an_audit() -> None:
 
         What is judged is the state of the workspace, as the observations show it.
 
-        An observation marked stale no longer counts: what it depends on changed after it. Cite fresh ones. Where all that would prove a criterion is stale, it is not satisfied: cite the stale observation all the same, and say in "missing" what to run again.
+        An observation marked stale no longer counts: what it depends on changed after it.
 
         Files that differ from the start of the run:
         <changed 5f3a9c>
@@ -75,7 +75,7 @@ def test_the_whole_prompt_of_an_audit() -> None:
         43 passed
         </output 5f3a9c>
 
-        """)  # noqa: E501
+        """)
     assert audit_prompt(request, nonce=NONCE) == expected + ANSWER_FORMAT
 
 

@@ -177,23 +177,6 @@ def test_a_quote_may_be_wrapped_or_escaped(output: str, quote: str) -> None:
     assert holds(output, quote)
 
 
-def test_of_a_very_long_output_both_ends_are_searched() -> None:
-    output = Output("begin here " + "x" * 1_000 + " middle " + "y" * 1_000 + " end there", searched=200)
-    assert output.is_cut
-    assert holds(output, "begin here")
-    assert holds(output, "end there")
-    assert holds(output, "begin here ... end there")
-    assert not holds(output, "middle")
-    assert not Output("middle", searched=200).is_cut
-
-
-def test_the_cut_of_a_very_long_output_is_no_edge_of_a_word() -> None:
-    output = Output("1" * 100 + "2" * 100, searched=100)
-    assert not holds(output, "1" * 50)
-    assert not holds(output, "2" * 50)
-    assert not holds(output, "1" * 50 + " " + "2" * 50)
-
-
 words = st.text("ab1.,-\n _中é…", max_size=30)
 
 

@@ -14,7 +14,8 @@ from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.citations import check, is_fact, remedy
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
-from goalrunner.judge.prompt_text import AUDIT, BARRED, LEFT, OPINION
+from goalrunner.judge.prompt_text import BARRED, LEFT, OPINION
+from goalrunner.judge.prompt_text import REPORTED as REPORTED_RULE
 from goalrunner.judge.text_matching import LEFT_OUT
 from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.adversarial.judges import verdict
@@ -94,12 +95,12 @@ def test_a_fact_may_be_cited_as_it_stands_in_its_heading() -> None:
 
 
 def test_the_prompt_says_what_reported_means_where_something_is() -> None:
-    assert AUDIT.reported in audit_prompt(request(trail(REPORTED, OWN)), nonce=NONCE)
-    assert AUDIT.reported not in audit_prompt(request(trail(OWN)), nonce=NONCE)
-    assert OPINION.reported in audit_prompt(request(trail(REPORTED)), nonce=NONCE, form=OPINION)
+    assert REPORTED_RULE in audit_prompt(request(trail(REPORTED, OWN)), nonce=NONCE)
+    assert REPORTED_RULE not in audit_prompt(request(trail(OWN)), nonce=NONCE)
+    assert REPORTED_RULE in audit_prompt(request(trail(REPORTED)), nonce=NONCE, form=OPINION)
     barred = audit_prompt(request(trail(REPORTED), "runner"), nonce=NONCE)
     assert BARRED in barred
-    assert AUDIT.reported not in barred
+    assert REPORTED_RULE not in barred
 
 
 def test_a_judge_with_its_own_rules_sees_the_mark_as_well() -> None:

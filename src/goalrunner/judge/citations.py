@@ -12,7 +12,7 @@ from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict
 from goalrunner.judge.evidence import Stale, deliverable_response, plain_fact, shortened, without_brackets
 from goalrunner.judge.excerpt import TOKEN
-from goalrunner.judge.text_matching import LONGEST, SEARCHED, SHORT, Command, Output, folded, forms_of, says_something
+from goalrunner.judge.text_matching import LONGEST, SHORT, Command, Output, folded, forms_of, says_something
 from goalrunner.judge.verdict_schema import JudgeOutcome, missing_of, requirements_of
 
 _SHOWN = 120
@@ -104,8 +104,7 @@ class Evidence:
         if any(output.holds(form, anywhere=True) for form in forms):
             short = f"a quote of fewer than {SHORT} characters must be a whole line"
             return Checked(f'"{_short(quote)}" is not a whole line of the output of {observation.id}; {short}')
-        searched = f" in its first and last {SEARCHED // 2:,} characters" if output.is_cut else ""
-        absent = f'the output of {observation.id} does not contain "{_short(quote)}"{searched}'
+        absent = f'the output of {observation.id} does not contain "{_short(quote)}"'
         return Checked(absent, unfounded=True)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail
 from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, fence, price
-from goalrunner.judge.text_matching import LEFT_OUT, folded, readable
+from goalrunner.judge.text_matching import LEFT_OUT, folded
 
 Item = Observation | Claim
 Stale = Mapping[str, str]
@@ -126,8 +126,8 @@ def render_trail(
     # A part of the room is reserved for the list of what is left out.
     index = _COUNTED + room // 8
     view.room -= index
-    for at, share in _shares(items, response, room):
-        view.place(at, share)
+    for at in _important(items, response):
+        view.place(at, view.room // 3)
     for kind, most in ((Observation, room), (Claim, _CLAIM)):
         for at in view.newest(kind):
             if at not in view.placed and not view.place(at, min(most, view.room // 8)):
@@ -140,33 +140,26 @@ def render_trail(
 
 def _shown(trail: Trail, response: Observation | None) -> list[Item]:
     """Return the items without earlier responses and without the claim that repeats the response."""
-    repeated = readable(trail.read(response)).strip() if response else None
-    shown: list[Item] = []
-    for item in trail.items:
-        if isinstance(item, Observation):
-            is_shown = item is response or item.source != RESPONSE
-        else:
-            is_shown = repeated is None or readable(trail.read(item)).strip() != repeated
-        shown += [item] if is_shown else []
-    return shown
+    items = [item for item in trail.items if item is response or isinstance(item, Claim) or item.source != RESPONSE]
+    before = items.index(response) - 1 if response is not None else -1
+    return [item for at, item in enumerate(items) if at != before or not isinstance(item, Claim)]
 
 
-def _shares(items: Sequence[Item], response: Observation | None, room: int) -> list[tuple[int, int]]:
-    """Return the positions of the items that an audit needs most, each with its share of the room."""
+def _important(items: Sequence[Item], response: Observation | None) -> list[int]:
+    """Return the positions of the items that an audit needs most."""
     results: dict[str, int] = {}
-    change = claim = found = None
+    last: dict[str, int] = {}
     for at, item in enumerate(items):
         if isinstance(item, Claim):
-            claim = at
+            last["claim"] = at
         elif item is response:
-            found = at
+            last["response"] = at
         elif item.source.startswith("validator ") and not item.reported_by:
             results[item.source] = at
         elif item.source in _EDITS or item.command.lstrip().startswith(_DIFFS):
-            change = at
-    each = [(at, room // 4 // len(results)) for at in sorted(results.values())]
-    shares = [(found, room // 2), *each, (change, room // 6), (claim, room // 10)]
-    return [(at, share) for at, share in shares if at is not None]
+            last["change"] = at
+    found = [last.get("response"), *results.values(), last.get("change"), last.get("claim")]
+    return [at for at in found if at is not None]
 
 
 class _View:

@@ -49,7 +49,7 @@ LONGEST = 240
 """Characters of one line that are kept, around its decisive words."""
 
 _BEFORE = 60
-_MOST = 4_000
+_SEARCHED = 200_000
 _SUMMARIES = r"""
     ^[ ]{0,12}(?: =+[ ][^\n]*[ ]in[ ][\d.:]+s                             # pytest
        | \d+[ ](?:passed|failed|errors?|skipped)\b                         # pytest -q, others
@@ -72,10 +72,14 @@ _ERRORS = r"""
 
 
 def decisive(text: str) -> list[tuple[int, int]]:
-    """Return where the decisive lines of a text begin and end: summaries, then errors; of each the first and last first."""
+    """Return where the decisive lines of a text begin and end: summaries, then errors; of each the first and last first.
+
+    Only the two ends of a very long text are searched.
+    """
     found: dict[int, int] = {}
     for form in _forms():
-        spans = [span for span in _lines_of(text, form) if span[0] not in found]
+        ends = [*_lines_of(text, form, 0), *_lines_of(text, form, max(_SEARCHED, len(text) - _SEARCHED))]
+        spans = [span for span in ends if span[0] not in found]
         order = sorted(range(len(spans)), key=lambda index: (min(index, len(spans) - 1 - index), -index))
         found |= dict(spans[index] for index in order)
     return [*found.items()]
@@ -87,33 +91,24 @@ def _forms() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(form, re.MULTILINE | re.IGNORECASE | re.VERBOSE) for form in (_SUMMARIES, _ERRORS))
 
 
-def _lines_of(text: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    position = 0
-    for _ in range(_MOST):
-        match = form.search(text, position)
-        if match is None:
-            return
+def _lines_of(text: str, form: re.Pattern[str], position: int) -> Iterator[tuple[int, int]]:
+    """Yield the lines of a stretch of the text that match."""
+    stop = position + _SEARCHED
+    while match := form.search(text, position, stop):
         start = text.rfind("\n", 0, match.start()) + 1
-        position = text.find("\n", match.start())
-        position = end = len(text) if position < 0 else position
+        end = text.find("\n", match.start())
+        position = end = len(text) if end < 0 else end
         if end - start > LONGEST:
             start = max(start, min(match.start() - _BEFORE, end - LONGEST))
             end = min(end, start + LONGEST)
         yield start, end
 
 
-_SEARCHED = 200_000
-"""Characters of each end of a very long text that are searched for decisive lines."""
-
-
 def excerpt(text: str, room: int, nonce: str) -> str:
     """Return a text, readable and inert, at a price of at most `room`; at the least, the mark of the omission."""
-    hidden = max(0, len(text) - 2 * _SEARCHED)
-    ends = [text[:_SEARCHED], text[-_SEARCHED:]] if hidden else [text]
     # No provider takes half of a surrogate pair.
-    shown = [inert(readable(end), nonce).encode("utf-8", "replace").decode() for end in ends]
-    whole = "\n".join(shown)
-    return whole if not hidden and price(whole) <= room else _shortened(whole, room, len(shown[0]), hidden)
+    whole = inert(readable(text), nonce).encode("utf-8", "replace").decode()
+    return whole if price(whole) <= room else _shortened(whole, room)
 
 
 def mark(size: int) -> str:
@@ -121,11 +116,11 @@ def mark(size: int) -> str:
     return f"[… {size:,} characters left out …]"
 
 
-def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
-    """Return a text at a price of at most `room`, of which `hidden` characters are left out at `cut` already."""
+def _shortened(text: str, room: int) -> str:
+    """Return a text at a price of at most `room`: some of its beginning, its end, and decisive lines."""
     # A line ends before a mark and after it; what follows may be the rest of a line and look like a heading.
-    gap = price(f"\n{mark(len(text) + hidden)}\n{INERT}")
-    head = min(cut, _head(text, min(room * 3 // 20, room - gap)))
+    gap = price(f"\n{mark(len(text))}\n{INERT}")
+    head = _head(text, min(room * 3 // 20, room - gap))
     last = room // 4
     tail = len(text) - len(ending(text, min(last, room - gap)))
     left = room - gap - price(text[:head])
@@ -135,14 +130,13 @@ def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
         if head < end <= tail and needed <= left - last:
             kept.append((start, end))
             left -= needed
-    kept.append((max(_tail(text, left), cut + 1 if hidden else 0), len(text)))
+    kept.append((_tail(text, left), len(text)))
     pieces, position = [text[:head]], head
     for start, end in sorted(kept):
-        missing = start - position + (hidden if position <= cut <= start else 0)
-        if price(text[position:start]) <= gap and missing < gap:
+        if price(text[position:start]) <= gap:
             pieces.append(pieces.pop() + text[position:end])
         elif end > position:
-            pieces.append(mark(missing))
+            pieces.append(mark(start - position))
             pieces.append(INERT + text[start:end] if is_forged(text[start:end].split("\n", 1)[0]) else text[start:end])
         position = max(position, end)
     return "\n".join(filter(None, pieces))

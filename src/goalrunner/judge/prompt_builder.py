@@ -16,7 +16,18 @@ from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.citations import identifier_of
 from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail
 from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, excerpt, fence, price
-from goalrunner.judge.prompt_text import AUDIT, BARRED, CHANGED, HAPPENED, LEFT, OPINION, Form, second_look_prompt
+from goalrunner.judge.prompt_text import (
+    AUDIT,
+    BARRED,
+    CHANGED,
+    HAPPENED,
+    LEFT,
+    OPINION,
+    REPORTED,
+    STALE,
+    Form,
+    second_look_prompt,
+)
 from goalrunner.judge.verdict_schema import requirements_of
 
 _BETWEEN = price("\n\n")
@@ -80,7 +91,7 @@ def audit_prompt(
 
     The goal is never shortened: raise UsageError if it leaves no room for evidence.
     """
-    goal = _goal_parts(request, form, nonce)
+    goal = _goal_parts(request, nonce)
     room = max_tokens * TOKEN - _fixed(goal, form)
     if room < _LEAST_ROOM:
         raise _too_long(max_tokens, least_tokens(request, form))
@@ -93,7 +104,7 @@ def audit_prompt(
 
 def least_tokens(request: AuditRequest, form: Form = AUDIT) -> int:
     """Return the least `[judge] max_tokens` for an audit of this goal: its own text and a little evidence."""
-    return -(-(_fixed(_goal_parts(request, form, "0" * 8), form) + _LEAST_ROOM) // TOKEN)
+    return -(-(_fixed(_goal_parts(request, "0" * 8), form) + _LEAST_ROOM) // TOKEN)
 
 
 def _fixed(goal: Sequence[str], form: Form) -> int:
@@ -149,7 +160,7 @@ def _do_not_fit(number: int) -> str:
     return f"({number:,} more do not fit)"
 
 
-def _goal_parts(request: AuditRequest, form: Form, nonce: str) -> list[str]:
+def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
     requirements = requirements_of(request.success_criteria, request.constraints)
     criteria, constraints = (
         "\n".join(f"{one.label}: {one.text}" for one in requirements if one.constraint is constraint)
@@ -166,9 +177,9 @@ def _goal_parts(request: AuditRequest, form: Form, nonce: str) -> list[str]:
         parts.append(f"The constraints:\n{fence('constraints', constraints, nonce, harmless=True)}")
     parts.append(_judged(request))
     if request.stale:
-        parts.append(form.stale)
+        parts.append(STALE)
     if any(isinstance(item, Observation) and item.reported_by for item in request.trail.items):
-        parts.append(BARRED if request.require == "runner" else form.reported)
+        parts.append(BARRED if request.require == "runner" else REPORTED)
     return parts
 
 

@@ -62,6 +62,8 @@ Answer with one JSON object of this form, and nothing else:
 Each success criterion and each constraint needs an entry, word for word. Where the objective plainly states a requirement
 that no criterion covers, add an entry for it, and add no other. If no criteria are given, derive the observable requirements
 from the objective and give all of them, satisfied or not: they are kept and bind later audits.
+Where all that would prove a criterion is stale, it is not satisfied: cite the stale observation all the same, and say in
+"missing" what to run again.
 A goal that is merely hard, unfinished or failing is not blocked. Ask nothing that the agent can find out."""
 
 CONFIRM_FORMAT = """\
@@ -76,52 +78,35 @@ LEFT = "Processes that the agent left running at the end of its last turn, by na
 HAPPENED = "What happened, oldest first:"
 
 
-@dataclass(frozen=True)
-class Form:
-    """The fixed texts of a question to a judge."""
+STALE = "An observation marked stale no longer counts: what it depends on changed after it."
 
-    rules: str
-    """The system prompt."""
-    stale: str
-    """For evidence with stale observations."""
-    reported: str
-    """For evidence that only the agent saw."""
-    question: str
-
-
-AUDIT = Form(
-    rules=JUDGE_SYSTEM_PROMPT,
-    stale=(
-        "An observation marked stale no longer counts: what it depends on changed after it. Cite fresh ones. Where all that "
-        "would prove a criterion is stale, it is not satisfied: cite the stale observation all the same, and say in "
-        '"missing" what to run again.'
-    ),
-    reported=(
-        'An observation marked "reported by" is the agent\'s own word: the runner did not see it run, and its command, exit '
-        "code and output are as the agent gave them. It is weaker than what the runner saw itself: prefer and believe the "
-        "results of validators, and cite a reported one only where nothing better shows the criterion and nothing speaks "
-        'against it. With the fact "forgeable", its output may be no more than what the agent wrote into that file.'
-    ),
-    question=ANSWER_FORMAT,
+REPORTED = (
+    'An observation marked "reported by" is the agent\'s own word: the runner did not see it run, and its command, exit '
+    "code and output are as the agent gave them. It is weaker than what the runner saw itself: prefer and believe the "
+    "results of validators, and cite a reported one only where nothing better shows the criterion and nothing speaks "
+    'against it. With the fact "forgeable", its output may be no more than what the agent wrote into that file.'
 )
-"""Asks whether the goal is provably done."""
-
-OPINION = Form(
-    rules=CONFIRM_SYSTEM_PROMPT,
-    stale="An observation marked stale was seen before something that it depends on changed.",
-    reported=(
-        'An observation marked "reported by" is the agent\'s own word: the runner did not see it. It is weaker than the '
-        "results of validators and what the runner saw itself."
-    ),
-    question=CONFIRM_FORMAT,
-)
-"""Asks whether the goal is blocked."""
 
 BARRED = (
     'An observation marked "reported by" is the agent\'s own word: the runner did not see it. In this audit it proves '
     "nothing, and no criterion is satisfied by it: cite the results of validators and what the runner saw itself."
 )
 """The same for a goal that accepts the runner's own observations only."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A question to a judge: the system prompt before goal and evidence, and what is asked after them."""
+
+    rules: str
+    question: str
+
+
+AUDIT = Form(JUDGE_SYSTEM_PROMPT, ANSWER_FORMAT)
+"""Asks whether the goal is provably done."""
+
+OPINION = Form(CONFIRM_SYSTEM_PROMPT, CONFIRM_FORMAT)
+"""Asks whether the goal is blocked."""
 
 
 def repair_prompt(reason: str, form: Form = AUDIT) -> str:

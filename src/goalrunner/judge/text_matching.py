@@ -60,7 +60,7 @@ LEFT_OUT = re.compile(r"\[(?:…|\.\.\.) [\d,]{1,20} characters left out (?:…|
 """The mark of an omission inside a text, as shown and as normalised."""
 
 SEARCHED = 64_000_000
-"""Characters of an output that are searched: half of them at each end of a longer one."""
+"""Characters of an output that are searched: the last ones, in which programs write their summaries."""
 
 LONGEST = 20_000
 """Characters of a quote; a longer one never matches."""
@@ -80,8 +80,6 @@ _WORDS = re.compile(_WORD)
 _TOKENS = re.compile(rf"{_WORD}|\.\.\.|\S")
 _DOTS = re.compile(r"\.{4,}")
 _ELLIPSIS = re.compile(r"[\[(]?\.{3,}[\])]?")
-_SEAM = "\0"
-"""Between the two ends of an output: the words beside it may be cut, and are in no quote."""
 
 _INERT = re.compile(r"^\| ?", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([\\nrt\"'`])")
@@ -92,13 +90,9 @@ _QUOTES = dict(zip("\"'“‘„«", "\"'”’“»", strict=True))
 class Output:
     """An output in which quotes are searched: as it is and, if that fails, without the numbers of its lines."""
 
-    def __init__(self, output: str, *, searched: int = SEARCHED) -> None:
-        self.is_cut = len(output) > searched
-        """Whether only its two ends are searched."""
-        ends = [output[: searched // 2], output[-(searched // 2) :]] if self.is_cut else [output]
-        shown = [readable(end) for end in ends]
-        bare = [without_line_numbers(end) for end in shown]
-        self._lines = [_lines_of(texts) for texts in ([shown] if shown == bare else [shown, bare])]
+    def __init__(self, output: str) -> None:
+        shown = readable(output[-SEARCHED:])
+        self._lines = [_lines_of(text) for text in dict.fromkeys([shown, without_line_numbers(shown)])]
 
     def holds(self, form: str, *, anywhere: bool = False) -> bool:
         """Return whether a form of a quote stands in it, whole or, if dots join it, part after part.
@@ -137,10 +131,10 @@ def _parts_of(form: str) -> list[str]:
     return [part for part in parts if part.strip(string.punctuation)]
 
 
-def _lines_of(parts: list[str]) -> str:
-    """Return the tokens of a text, or of its two ends, with spaces between them, each line between newlines."""
-    texts = ["\n".join(" ".join(_tokens_of(line)) for line in _plain(part).split("\n")) for part in parts]
-    return re.sub(r"\n+", "\n", f"\n{_SEAM.join(texts)}\n")
+def _lines_of(text: str) -> str:
+    """Return the tokens of a text with spaces between them, each line between newlines."""
+    lines = (" ".join(_tokens_of(line)) for line in _plain(text).split("\n"))
+    return "\n".join(["", *filter(None, lines), ""])
 
 
 def _tokens_of(text: str) -> list[str]:
