@@ -22,7 +22,7 @@ _RUN = "goal-run"
 _BUILT_IN = {
     _RUN: "sessions:GoalRun",
     "claude-code": "chat:ClaudeCode",
-    "codex": "responses:Codex",
+    "codex": "trajectories:Codex",
     "openhands": "events:OpenHands",
     "openhands-v0": "events:OpenHandsV0",
     "gemini": "sessions:Gemini",
@@ -33,7 +33,7 @@ _BUILT_IN = {
     "atif": "trajectories:Atif",
     "acp": "events:Acp",
     "inspect": "chat:Inspect",
-    "openai-responses": "responses:Responses",
+    "openai-responses": "trajectories:Responses",
     "anthropic": "chat:Anthropic",
     "openai-chat": "chat:OpenAIChat",
 }

@@ -25,8 +25,6 @@ class ChatReader(RowReader):
     """Reads messages: text of the assistant is a claim, results of tools are observations."""
 
     keys = frozenset({"", "messages"})
-    _last = ""
-    """The tool of the newest call in the old form, which has no id."""
 
     def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
         content, role = row.get("content"), row.get("role")
@@ -40,11 +38,8 @@ class ChatReader(RowReader):
             self.trail.said(said, summary=claims)
             for identifier, name, arguments in _calls(row):
                 self.trail.called(identifier, name, arguments, summary=claims)
-            self._last = text(at(row, "function_call", "name"))
-        elif role == "tool":
+        elif role in ("tool", "function"):  # a function is the old form, whose calls have no id
             tool, results = text(row.get("name")), [(text(row.get("tool_call_id")), said, ())]
-        elif role == "function":
-            tool, results = text(row.get("name")) or self._last, [("", said, ())]
         for identifier, output, facts in results:
             # The output of a task in the background: of a command, or of another agent.
             is_report = self.trail.tool(identifier) == "TaskOutput" and _COMMAND_TASK not in output[:_HEAD]

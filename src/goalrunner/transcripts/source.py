@@ -33,8 +33,6 @@ _SAMPLED = 64
 _CONTAINERS = frozenset(
     {"messages", "trajectory", "steps", "history", "events", "input", "output", "items", "data", "samples"}
 )
-_KINDS = frozenset({"type", "role", "kind", "jsonrpc", "sessionUpdate", "payload", "action", "observation"})
-"""Members that distinguish one record from a document that contains records."""
 _EVENT = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
 
@@ -268,7 +266,5 @@ def reason_of(error: Exception) -> str:
 
 
 def _contains_records(document: Any) -> bool:
-    """Return whether a JSON value is an object whose members contain the records, and not itself a record."""
-    if not isinstance(document, dict) or any(isinstance(document.get(key), str | dict) for key in _KINDS):
-        return False
-    return any(isinstance(document.get(key), list) for key in _CONTAINERS)
+    """Return whether a JSON value is an object whose members contain the records."""
+    return isinstance(document, dict) and any(isinstance(document.get(key), list) for key in _CONTAINERS)

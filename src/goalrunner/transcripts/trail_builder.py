@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from goalrunner.core.messages import at, clean, items, text
@@ -203,13 +201,17 @@ def _is_writer(tool: str) -> bool:
 
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
 _WORDS = re.compile(r"[^\s'\"`=:,;|&<>()\[\]{}$]+")
-_REDIRECTIONS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
-_COPIERS = frozenset({"cp", "mv", "install", "ln"})
-_WRITING = re.compile(r">|\b(?:tee|cp|mv|install|ln|sed|perl)\b|\*\*\* ")
-_NO_FILE = re.compile(r"/dev/\w+|&?\d+|-")
 _DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
+_QUOTED = re.compile(r"(['\"])([\w./~-]*)\1")
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
+_REDIRECTED = re.compile(r">[>|&]?[ \t]*([^\s;&|<>()'\"]+)")
+_TEE = re.compile(r"\btee\b((?:[ \t]+[^\s;&|<>()'\"]+)+)")
+_COPIED = re.compile(
+    r"\b(?:cp|mv|install|ln|(?:sed|perl)(?=[^;&|\n]* -(?:p?i|-in-place)))\b[^;&|<>\n]*[ \t]([^\s;&|<>()'\"]+)"
+)
+_NO_FILE = re.compile(r"/dev/\w+|&?\d+|-.*")
 _LONGEST = 50_000
-"""Characters of a command in which written files are searched; the parser is slow."""
+"""Characters of a command in which written files are searched."""
 
 
 class WrittenFiles:
@@ -233,7 +235,7 @@ class WrittenFiles:
     def of_call(self, tool: str, arguments: Any, command: str | None) -> str:
         """Note what a call writes; return the first file written by the agent whose content its output may show."""
         if command is not None:
-            return self._of_command(command)
+            return self._of_command(command[:_LONGEST])
         given = arguments if isinstance(arguments, dict) else {}
         paths = [path for key in _PATHS if (path := text(given.get(key)))]
         paths += [path for entry in items(given.get("locations")) if (path := text(at(entry, "path")))]
@@ -246,44 +248,17 @@ class WrittenFiles:
         return self._first(paths)
 
     def _of_command(self, command: str) -> str:
-        silent, printed = _targets(command[:_LONGEST]) if _WRITING.search(command) else ([], [])
+        # Without here-documents and quoted texts, which may contain anything.
+        line = _TEXT.sub("''", _QUOTED.sub(r"\2", _DOCUMENT.sub(r"\3", command)))
+        silent = _REDIRECTED.findall(line) + _COPIED.findall(line)
+        printed = _PATCHED.findall(command) + " ".join(_TEE.findall(line)).split()
         for path in (*silent, *printed):
             self.add(path)
         if not self._by_name:
             return ""
-        named = Counter(map(posixpath.normpath, _WORDS.findall(command[:_LONGEST])))
+        named = Counter(map(posixpath.normpath, _WORDS.findall(command)))
         named.subtract(map(posixpath.normpath, silent))
         return self._first(path for path, number in named.items() if number > 0)
 
     def _first(self, paths: Iterable[str]) -> str:
         return next((path for path in paths if path in self), "")
-
-
-def _targets(command: str) -> tuple[list[str], list[str]]:
-    """Return the files that the text of a shell command writes: those that it does not print, and the others."""
-    line = _DOCUMENT.sub(r"\3", command)
-    try:
-        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-        lexer.whitespace_split, lexer.commenters = True, ""
-        tokens = [*lexer]
-    except ValueError:
-        tokens = re.findall(r"[<>&|;]+|[^\s<>&|;'\"]+", line)
-    silent = [path for sign, path in pairwise(tokens) if sign in _REDIRECTIONS]
-    printed = _PATCHED.findall(command)
-    commands: list[list[str]] = [[]]
-    for token in tokens:
-        if token and set(token) <= set(";|&()\n"):
-            commands.append([])
-        else:
-            commands[-1].append(token)
-    for words in commands:
-        names = [posixpath.basename(word) for word in words]
-        begin = next((at for at, name in enumerate(names) if name in {"tee", "sed", "perl", *_COPIERS}), len(words))
-        given = [word for word in words[begin + 1 :] if not word.startswith("-") and not set(word) & set("<>")]
-        if "tee" in names[begin : begin + 1]:
-            printed += given
-        elif _COPIERS.intersection(names[begin : begin + 1]):
-            silent += given[1:][-1:]
-        elif any(word.startswith(("-i", "-pi", "--in-place")) for word in words[begin:]):
-            silent += given[1:]
-    return silent, printed
