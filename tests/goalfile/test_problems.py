@@ -81,7 +81,7 @@ objective.toml:17:8  workspace.path "/BASE/nope" does not exist; create the fold
 objective.toml:21:1  unknown key "code" in [validators.expect]; did you mean "exit_code"?
 objective.toml:21:10  validators.expect.exit_code must be less than or equal to 255, not 300
 objective.toml:21:10  validators.expect.output "a(" is not a valid regular expression: \
-missing ), unterminated subpattern at its character 2
+missing ), unterminated subpattern at position 1
 objective.toml:23:10  validators.python "nomod" is not a Python callable; write "package.module:function"
 objective.toml:26:11  validators.timeout 0 is not above zero; write seconds, or "90s", "30m", "2h", or inf to lift the limit
 objective.toml:27:7  validators.cwd "../x" leaves the workspace; write a folder relative to it

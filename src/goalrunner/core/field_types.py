@@ -118,11 +118,8 @@ def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return re.compile(pattern, flags)
-    except re.error as error:
-        where = f" at its character {error.pos + 1}" if error.pos is not None else ""
-        raise ValueError(f"is not a valid regular expression: {error.msg}{where}") from error
-    except (OverflowError, RecursionError) as error:
-        raise ValueError("is not a valid regular expression: it is too large") from error
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"is not a valid regular expression: {error}") from error
 
 
 def _pattern(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -138,19 +138,9 @@ DEEPEST = 100
 """Levels of objects and lists in a message; with more, functions that call themselves could reach Python's limit."""
 
 
-def is_too_deep(message: object) -> bool:
-    """Return whether a message has more than DEEPEST levels; one that contains itself has."""
-    level: dict[int, object] = {id(message): message}
-    for _ in range(DEEPEST):
-        inner: dict[int, object] = {}
-        for value in level.values():
-            items = value.values() if isinstance(value, Mapping) else value
-            if isinstance(items, Iterable) and not isinstance(value, str | bytes):
-                inner.update((id(item), item) for item in items if isinstance(item, Mapping | list | tuple))
-        level = inner
-        if not level:
-            return False
-    return True
+def _is_deeper(value: object, levels: int) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return bool(inner) and (levels == 0 or any(_is_deeper(item, levels - 1) for item in inner))
 
 
 KNOWN_BLOCKS = "known kinds: text, tool_use, tool_result, toolUse, toolResult"
@@ -167,7 +157,7 @@ def refuse_no_chat(messages: object) -> None:
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping):
             raise UsageError(f"message {number} is {kind_of(message)}, not a chat message", _SHAPE)
-        if is_too_deep(message):
+        if _is_deeper(message, DEEPEST):
             raise UsageError(f"message {number} is nested more than {DEEPEST} levels deep", _SHAPE)
         role, content = message.get("role"), message.get("content")
         if not isinstance(role, str) or role not in ROLES:

@@ -101,9 +101,7 @@ class ValidatorResult(Frozen):
             return said
         lines = [" ".join(line.split()) for line in self.feedback.splitlines()]
         told = [line for line in lines if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)]
-        last = told[-1] if told else ""
-        shown = last if len(last) <= _SHOWN else last[:_SHOWN].rpartition(" ")[0] or last[: _SHOWN - 1]
-        return f"{said}: {shown}{'' if shown == last else '…'}" if last else said
+        return f"{said}: {one_line(told[-1], _SHOWN)}" if told else said
 
 
 class Citation(Frozen):
