@@ -200,7 +200,7 @@ def test_environments_are_known() -> None:
     assert program.assignments == ("A=1", "C=2")
     assert program.clean
     assert programs("sudo -u bob pytest")[0].clean
-    assert programs("python -I -m pytest")[0].isolated
+    assert programs("python -I -m pytest")[0].clean
 
 
 @pytest.mark.parametrize(

@@ -107,5 +107,5 @@ def test_the_position_inside_a_shell_is_that_of_the_shell() -> None:
 
 def test_a_cleared_environment_is_known() -> None:
     assert calls("env -i PATH=/bin pytest")[0].program.clean
-    assert calls("python -E -m pytest")[0].program.isolated
-    assert not calls("python -m pytest")[0].program.isolated
+    assert calls("python -E -m pytest")[0].program.clean
+    assert not calls("python -m pytest")[0].program.clean

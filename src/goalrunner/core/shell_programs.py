@@ -104,9 +104,7 @@ class Program:
     """Whether `words[0]` is a Python module."""
     assignments: tuple[str, ...] = ()
     clean: bool = False
-    """Whether it gets an environment that is not the command's own."""
-    isolated: bool = False
-    """Whether its interpreter ignores PYTHONPATH."""
+    """Whether it gets an environment that is not the command's own, or ignores PYTHONPATH."""
     strict: bool = False
     """Whether the shell stops at the first failure (`set -e`)."""
     pipefail: bool = False
@@ -284,5 +282,5 @@ def _module(program: Program, words: _Words, valued: frozenset[str], depth: int)
     """Yield the module of `python -m` or `coverage run -m`, and what it starts."""
     at, given = options(words, valued, last=("-m", "-c"))
     if module := given.get("-m"):
-        isolated = program.isolated or not given.keys().isdisjoint(("-I", "-E"))
-        yield from _stages(replace(program, words=(module, *words[at:]), module=True, isolated=isolated), depth + 1)
+        clean = program.clean or not given.keys().isdisjoint(("-I", "-E"))
+        yield from _stages(replace(program, words=(module, *words[at:]), module=True, clean=clean), depth + 1)

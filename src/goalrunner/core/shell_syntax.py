@@ -97,7 +97,7 @@ def parse(line: str, around: Command | None = None) -> Line:
     if root.has_error:
         raise UnreadableError("its syntax cannot be parsed")
     reader, nodes = _Reader(source), [*nodes_in(root)]
-    files = [reader.text(node) for node in nodes if node.type == "file_redirect"]
+    files = [text_of(source, node) for node in nodes if node.type == "file_redirect"]
     if text.count(_GIVEN) != len([file for file in files if re.match(rf'\d*<"{_GIVEN}', file)]):
         raise UnreadableError("what looks like a here-document in it is none")
     try:
@@ -140,7 +140,7 @@ class _Reader:
         self._source = source
 
     def text(self, node: Node) -> str:
-        return text_of(self._source, node)
+        return re.sub(rf'<"{_GIVEN}[^"]*"', "</dev/null", text_of(self._source, node))
 
     def sequence(self, nodes: Iterable[Node], around: Command) -> Iterator[Command]:
         """Yield the commands of statements that follow each other."""

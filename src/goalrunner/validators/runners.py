@@ -256,11 +256,11 @@ PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
 def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:
     """Return how many reports of pytest there must be if a line ends with exit code 0; None if it can give none.
 
-    Under `coverage run` the plugin would be measured, and an isolated interpreter does not find it.
+    Under `coverage run` the plugin would be measured.
     """
     pytests = [call.program for call in calls if call.runner.name == "pytest" and call.tests and not call.program.clean]
     measured = env.get("COVERAGE_PROCESS_START") or env.get("COVERAGE_PROCESS_CONFIG")
-    hidden = any(one.command.negated or one.isolated or "coverage" in one.through for one in pytests)
+    hidden = any(one.command.negated or "coverage" in one.through for one in pytests)
     if not pytests or measured or hidden:
         return None
     return sum(not (one.command.fallback or one.command.optional) for one in pytests)
