@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.checking.journal import checks_folder, found
+from goalrunner.checking.journal import checks_folder
 from goalrunner.checking.undo import replay
 from tests.support.in_place import check, make_workspace, pending, picture, status, times
 
@@ -123,9 +122,7 @@ def test_the_watchdog_undoes_it_at_any_moment(scene: Scene, seed: int) -> None:
         # Killed before the watchdog started, so before the first change: the journal alone is left.
         assert scene.look() == scene.before
         replay(scene.workspace, scene.home)
-        assert not found(scene.home), "a complete journal is left"
-        for torn in scene.journals():  # killed while it was being written: nothing was changed yet
-            shutil.rmtree(torn.parent)
+        assert not scene.journals()
         time.sleep(0.03)
         assert scene.look() == scene.before, "a process of the check still writes"
     assert begun > 3

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.in_place import InPlace
-from goalrunner.checking.journal import found, lock
+from goalrunner.checking.journal import NAME, checks_folder, lock, read
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from tests.support.workspaces import git, make_repository, write
@@ -103,12 +103,12 @@ def status(folder: Path) -> str:
 def pending(home: Path) -> tuple[Path, ...]:
     """The workspaces with a check that was interrupted and is not undone yet."""
     result: dict[Path, None] = {}
-    for folder, opened in found(home.resolve()):
+    for path in checks_folder(home.resolve()).glob(f"*/{NAME}"):
         with contextlib.suppress(OSError):
-            handle = lock(folder)
+            workspace, handle = Path(read(path.parent).workspace), lock(path.parent)
             if handle is not None:
                 os.close(handle)
-                result[Path(opened.workspace)] = None
+                result[workspace] = None
     return tuple(result)
 
 

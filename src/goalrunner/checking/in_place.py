@@ -19,13 +19,11 @@ from goalrunner.checking.git_files import copy_git, git_places
 from goalrunner.checking.journal import (
     HIDDEN,
     NAME,
-    OUTPUTS,
     Journal,
     Move,
-    OpenJournal,
     checks_folder,
-    create,
     found,
+    lock,
     modes_of,
 )
 from goalrunner.checking.undo import Undone, Watchdog, undo
@@ -52,7 +50,6 @@ class InPlace:
         self.start = (start or store.folder / "start").resolve()
         self.undone = Undone()
         """What the undo of the last check reset."""
-        self._failed: list[OpenJournal] = []
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[InPlaceCheck]:
@@ -65,24 +62,16 @@ class InPlace:
             await to_its_end(self._close(check))
 
     async def _close(self, check: InPlaceCheck) -> None:
-        if check.opened is None:
+        if check.journal is None:
             return
         self.undone = await check.undo()
+        lost = "; ".join(self.undone.problems + self.undone.lost)
         if self.undone.problems:
-            # The lock is held until this process ends, so that no other one repeats the undo while the run goes on.
-            self._failed.append(check.opened)
-            raise EnvironmentFailed(
-                f"the workspace is not as it was before the check: {'; '.join(self.undone.problems + self.undone.lost)}",
-                f"the missing content is in {check.opened.folder}; the next command tries again to restore it",
-                permanent=True,
-            )
-        os.close(check.opened.handle)
-        if self.undone.lost:
-            raise EnvironmentFailed(
-                f"the check removed files that were set aside: {'; '.join(self.undone.lost)}",
-                "what git does not ignore was restored; change the validator so that it keeps GOAL_HOME",
-                permanent=True,
-            )
+            hint = f"the missing content is in {check.journal.folder}; the next command tries again to restore it"
+            raise EnvironmentFailed(f"the workspace is not as it was before the check: {lost}", hint, permanent=True)
+        if lost:
+            hint = "what git does not ignore was restored; change the validator so that it keeps GOAL_HOME"
+            raise EnvironmentFailed(f"the check removed files that were set aside: {lost}", hint, permanent=True)
 
 
 class InPlaceCheck(OpenEnvironment):
@@ -93,29 +82,27 @@ class InPlaceCheck(OpenEnvironment):
         self._layers = layers
         self._store = parent.store
         self.path = self.room = parent.store.workspace
-        self._token = secrets.token_hex(8)
+        self._folder = checks_folder(parent.home) / secrets.token_hex(8)
+        self._handle = -1
         self._watchdog: Watchdog | None = None
         self._snapshot: Snapshot | None = None
-        self.opened: OpenJournal | None = None
+        self.journal: Journal | None = None
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables for commands here.
 
         They mark the processes of the check, which are found and ended with it even if they leave their session.
         """
-        return tagged(env, self._token)
+        return tagged(env, self._folder.name)
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Keep the files that match a pattern and that the check has written; they are put back when it ends."""
-        assert self.opened is not None
-        folder, journal = self.opened.folder, self.opened.journal
-        since = (folder / NAME).stat().st_ctime_ns
-        skip = [
-            *journal.own,
-            *(os.path.relpath(layer.root.resolve() / path, self.path) for layer in self._layers for path in layer.put),
-        ]
-        found = await asyncio.to_thread(written, journal.workspace, patterns, since, skip)
-        return await asyncio.to_thread(copy_written, self.path, folder / OUTPUTS, found)
+        assert self.journal is not None
+        journal = self.journal
+        since = (self._folder / NAME).stat().st_ctime_ns
+        puts = (os.path.relpath(layer.root.resolve() / path, self.path) for layer in self._layers for path in layer.put)
+        found = await asyncio.to_thread(written, journal.workspace, patterns, since, {*journal.own, *puts})
+        return await asyncio.to_thread(copy_written, self.path, journal.outputs, found)
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the snapshot that the check wrote with another content."""
@@ -128,17 +115,15 @@ class InPlaceCheck(OpenEnvironment):
 
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""
-        for folder, journal in await asyncio.to_thread(found, self._parent.home):
-            if journal.workspace == str(self.path):  # its undo would reset newer work
-                raise EnvironmentFailed(
-                    f"an earlier check in {self.path} is not undone; what it moved away is in {folder}",
-                    f"put back what you need from there, then remove it: rm -r {folder}",
-                    permanent=True,
-                )
+        for journal in await asyncio.to_thread(found, self._parent.home, str(self.path)):
+            raise EnvironmentFailed(  # its undo would reset newer work
+                f"an earlier check in {self.path} is not undone; what it moved away is in {journal.folder}",
+                f"put back what you need from there, then remove it: rm -r {journal.folder}",
+                permanent=True,
+            )
         try:
-            self._snapshot = snapshot = await self._store.snapshot()
-            ignored = await self._store.ignored_names()
-            await asyncio.to_thread(self._change, snapshot, ignored)
+            self._snapshot = await self._store.snapshot()
+            await asyncio.to_thread(self._change, self._snapshot, await self._store.ignored_names())
         except EnvironmentFailed:
             raise
         except GoalError as error:
@@ -148,17 +133,20 @@ class InPlaceCheck(OpenEnvironment):
             raise EnvironmentFailed(f"the check cannot be set up in {self.path}: {what}") from error
 
     def _change(self, snapshot: Snapshot, ignored: Sequence[str]) -> None:
-        folder = checks_folder(self._parent.home) / self._token
-        folder.mkdir(mode=0o700, parents=True)
+        self._folder.mkdir(mode=0o700, parents=True)
         try:
-            self.opened = create(folder, self._journal(folder, snapshot, ignored))
+            journal = self._new_journal(snapshot, ignored)
+            handle = lock(self._folder)
+            assert handle is not None  # no other process knows the folder
+            self._handle = handle
+            journal.write()
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)  # nothing was changed yet
+            shutil.rmtree(self._folder, ignore_errors=True)  # nothing was changed yet
             raise
-        self._watchdog = Watchdog(self.opened)
-        moves = self.opened.journal.moves
-        _set_aside(moves)
-        copies = tuple(f"{move.path}/" for move in moves if move.copy)
+        self.journal = journal
+        self._watchdog = Watchdog(self._folder, self._handle)
+        _set_aside(journal.moves)
+        copies = tuple(f"{move.path}/" for move in journal.moves if move.copy)
         for layer in self._layers:
             root = os.path.realpath(layer.root)
             for path in (*layer.hide, *layer.put):
@@ -167,31 +155,41 @@ class InPlaceCheck(OpenEnvironment):
             for path, file in sorted(layer.put.items()):
                 put_file(root, path, file)
 
-    def _journal(self, folder: Path, snapshot: Snapshot, ignored: Sequence[str]) -> Journal:
-        root, parent = str(self.path), self._parent
-        modes = modes_of(root, {*ignored, os.path.relpath(parent.home, root)})
+    def _new_journal(self, snapshot: Snapshot, ignored: Sequence[str]) -> Journal:
+        root, home = str(self.path), self._parent.home
+        modes = modes_of(root, {*ignored, os.path.relpath(home, root)})
         inside = [repository_at((self.path / path).parent) for path in modes if os.path.basename(path) == ".git"]
         repositories = [one for one in (*inside, enclosing(self.path)) if one]
         copies = dict.fromkeys(path for one in repositories for path in git_places(one, self.path))
         return Journal(
-            token=self._token,
+            folder=str(self._folder),
             pid=os.getpid(),
             workspace=root,
-            home=str(parent.home),
-            start=str(parent.start),
+            home=str(home),
+            start=str(self._parent.start),
             snapshot=snapshot.model_dump(),
-            moves=_moves_of(self._layers, copies, folder, root),
+            moves=_moves_of(self._layers, copies, self._folder, root),
             modes=modes,
         )
 
     async def undo(self) -> Undone:
         """End the processes of the check, and undo its changes."""
-        assert self.opened is not None
-        await asyncio.to_thread(end_orphans, self._token)
-        undone = await undo(self.opened, self._store)
-        if self._watchdog is not None:
-            await asyncio.to_thread(self._watchdog.close)
+        assert self.journal is not None
+        await asyncio.to_thread(end_orphans, self._folder.name)
+        undone = await undo(self.journal, self._store)
+        self.release(keep_lock=bool(undone.problems))
         return undone
+
+    def release(self, *, keep_lock: bool = False) -> None:
+        """End the watchdog.
+
+        After an undo that failed, the lock is held until this process ends, so that no other one repeats the undo while
+        the run goes on.
+        """
+        if self._watchdog is not None:
+            self._watchdog.close()
+        if not keep_lock:
+            os.close(self._handle)
 
 
 def _moves_of(layers: Sequence[Layer], copies: Iterable[str], folder: Path, workspace: str) -> list[Move]:

@@ -1,8 +1,4 @@
-"""The journal of an in-place check: what the check changes and what no snapshot contains, on disk before the first change.
-
-The journal's file is locked from its creation to the end of the undo; the lock ends with the last process that has the
-file open.
-"""
+"""The journal of an in-place check: what the check changes and what no snapshot contains, on disk before the first change."""
 
 # Paths are strings here, as in the journal.
 
@@ -13,15 +9,15 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from goalrunner.records.files import sync_folder
+from goalrunner.records.files import sync_folder, write_whole
 from goalrunner.snapshots.diff import CACHES
 
-NAME, DONE, LOG, OUTPUTS = "journal", "done", "watchdog.log", "outputs"
+NAME = "journal"
 HIDDEN = ".goal-checks-"
 """The beginning of the name of a folder in the workspace in which live files wait if GOAL_HOME is on another disk."""
 
@@ -43,8 +39,8 @@ class Move(NamedTuple):
 class Journal:
     """The state before a check, in types that JSON holds; paths are absolute unless stated otherwise."""
 
-    token: str
-    """In the environment of every process of the check."""
+    folder: str
+    """The folder of this journal. Its name is in the environment of every process of the check."""
     pid: int
     workspace: str
     home: str
@@ -65,23 +61,28 @@ class Journal:
         hidden = {os.path.dirname(aside) for aside in asides if os.path.basename(aside) == ".git"}
         return {os.path.relpath(folder, self.workspace) for folder in (self.home, *hidden)}
 
+    @property
+    def outputs(self) -> Path:
+        """The folder with files that the check wrote and that stay."""
+        return Path(self.folder, "outputs")
 
-class OpenJournal(NamedTuple):
-    """A journal whose file this process holds locked, until `handle` is closed here and in every process that got it."""
-
-    handle: int
-    folder: Path
-    journal: Journal
+    def write(self) -> None:
+        """Write it into its folder; it is durable on disk on return. Raise OSError."""
+        folder = Path(self.folder)
+        write_whole(folder / NAME, json.dumps(vars(self)).encode())
+        for parent in (folder, folder.parent, folder.parent.parent):
+            with contextlib.suppress(OSError):  # not every file system can
+                sync_folder(parent)
 
     def is_done(self, step: str) -> bool:
         """Return whether a step of the undo was completed, by this process or one before it."""
         with contextlib.suppress(OSError):
-            return ascii(step) in (self.folder / DONE).read_text().splitlines()
+            return ascii(step) in Path(self.folder, "done").read_text().splitlines()
         return False
 
     def set_done(self, step: str) -> None:
         """Record that a step is complete, so that no later undo repeats it over what a person has done since."""
-        with contextlib.suppress(OSError), (self.folder / DONE).open("a") as file:  # a check may have removed it
+        with contextlib.suppress(OSError), Path(self.folder, "done").open("a") as file:  # a check may have removed it
             file.write(f"{step!a}\n")
 
 
@@ -90,56 +91,32 @@ def checks_folder(home: Path) -> Path:
     return home / "checks"
 
 
-def create(folder: Path, journal: Journal) -> OpenJournal:
-    """Write a journal into its folder and lock it; it is durable on disk on return. Raise OSError."""
-    handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with open(handle, "wb", closefd=False) as file:
-            file.write(json.dumps(vars(journal)).encode())
-        os.fsync(handle)
-        for parent in (folder, folder.parent, folder.parent.parent):
-            with contextlib.suppress(OSError):  # not every file system can
-                sync_folder(parent)
-    except BaseException:
-        os.close(handle)
-        raise
-    return OpenJournal(handle, folder, journal)
-
-
-def read(handle: int, folder: Path) -> OpenJournal:
-    """Return the journal in an open file. Raise ValueError if it is not complete: nothing was changed after it."""
-    with open(handle, "rb", closefd=False) as file:
-        file.seek(0)
-        values = json.loads(file.read())
-    try:
-        return OpenJournal(handle, folder, Journal(**values))
-    except TypeError as error:
-        raise ValueError(f"{folder / NAME}: {error}") from error
+def read(folder: Path) -> Journal:
+    """Return the journal in a folder. Raise OSError if there is none: nothing was changed, or all of it was undone."""
+    return Journal(**json.loads((folder / NAME).read_bytes()))
 
 
 def lock(folder: Path) -> int | None:
-    """Return the open file of a journal, locked; None if another process has it. Raise OSError if there is none."""
-    handle = os.open(folder / NAME, os.O_RDWR | os.O_NOFOLLOW)
+    """Lock the folder of a journal until the handle is closed here and in every process that got it.
+
+    Return None if another process has locked it. Raise OSError if it is gone.
+    """
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.stat(folder / NAME)
     except BlockingIOError:
         os.close(handle)
         return None
-    except BaseException:
-        os.close(handle)
-        raise
     return handle
 
 
-def found(home: Path) -> Sequence[tuple[Path, Journal]]:
-    """Return the complete journals below GOAL_HOME and their folders."""
-    result: list[tuple[Path, Journal]] = []
+def found(home: Path, workspace: str) -> list[Journal]:
+    """Return the journals of a workspace."""
+    result: list[Journal] = []
     for path in sorted(checks_folder(home).glob(f"*/{NAME}")):
-        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
-            result.append((path.parent, read(file.fileno(), path.parent).journal))
-    return result
+        with contextlib.suppress(OSError):
+            result.append(read(path.parent))
+    return [journal for journal in result if journal.workspace == workspace]
 
 
 _CACHE_FOLDERS = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/"))

@@ -1,7 +1,7 @@
 """Undoes an in-place check from its journal: in the runner, in its watchdog process, or in a later command.
 
 The watchdog is a shell that reads a pipe which only the runner can write to. If the pipe closes without the last line,
-the shell becomes `python -P -m goalrunner.checking.undo HANDLE FOLDER`.
+the shell becomes `python -P -m goalrunner.checking.undo FOLDER`.
 """
 
 # Paths are strings here, as in the journal.
@@ -16,14 +16,14 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking import journal as journals
 from goalrunner.checking.files import UNFINISHED, copy_into, lstat, make_parents
 from goalrunner.checking.git_files import keep_objects
-from goalrunner.checking.journal import Journal, Move, OpenJournal
+from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder
@@ -45,32 +45,32 @@ class Undone:
     """Originals that the check removed from where they waited. A snapshot may contain them."""
 
 
-async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
+async def undo(journal: Journal, store: SnapshotStore) -> Undone:
     """Undo a check whose processes have ended. The steps that fail are named; all others are done nevertheless.
 
     Interrupted at any point and repeated, it ends in the same state.
     """
-    work = _Undo(opened, store)
+    work = _Undo(journal, store)
     await asyncio.to_thread(work.put_back)
     with work.step("reset") as needed:
         if needed:
             await work.reset()
-    await asyncio.to_thread(work.finish)
+    if not work.result.problems:
+        await asyncio.to_thread(work.remove_journal)
     return work.result
 
 
 class _Undo:
-    def __init__(self, opened: OpenJournal, store: SnapshotStore) -> None:
-        self._opened = opened
-        self._journal = opened.journal
-        self._workspace = opened.journal.workspace
+    def __init__(self, journal: Journal, store: SnapshotStore) -> None:
+        self._journal = journal
+        self._workspace = journal.workspace
         self._store = store
         self.result = Undone()
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[bool]:
         """Give whether a step is needed, and record that it is done, or why it failed."""
-        needed = not self._opened.is_done(name)
+        needed = not self._journal.is_done(name)
         try:
             yield needed
         except (GoalError, OSError) as error:
@@ -78,7 +78,7 @@ class _Undo:
             self.result.problems.append(f"{name}: {reason}")
         else:
             if needed:
-                self._opened.set_done(name)
+                self._journal.set_done(name)
 
     def put_back(self) -> None:
         """Put back what was set aside."""
@@ -128,22 +128,21 @@ class _Undo:
 
     def _put_outputs_back(self) -> None:
         """Copy the outputs that were collected over what the reset has restored in their place."""
-        outputs = self._opened.folder / journals.OUTPUTS
+        outputs = self._journal.outputs
         for path in sorted(outputs.rglob("*")):
             if path.is_file() and not path.name.startswith(UNFINISHED):
                 copy_into(outputs, Path(self._workspace), str(path.relative_to(outputs)))
 
-    def finish(self) -> None:
-        """Remove the journal, and what was set aside, unless something failed."""
+    def remove_journal(self) -> None:
+        """Remove the journal, then the folders in which live files waited."""
         journal = self._journal
         for folder in {os.path.dirname(move.path) for move in journal.moves}:
             with contextlib.suppress(OSError):  # not every file system can
                 sync_folder(Path(folder))
-        if not self.result.problems:
-            for folder in (place for place in journal.own if os.path.basename(place).startswith(journals.HIDDEN)):
-                shutil.rmtree(os.path.join(self._workspace, folder), ignore_errors=True)
-            (self._opened.folder / journals.NAME).unlink(missing_ok=True)
-            shutil.rmtree(self._opened.folder, ignore_errors=True)
+        Path(journal.folder, journals.NAME).unlink(missing_ok=True)
+        hidden = [place for place in journal.own if os.path.basename(place).startswith(journals.HIDDEN)]
+        for folder in (journal.folder, *(os.path.join(self._workspace, place) for place in hidden)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _move_back(move: Move) -> bool:
@@ -172,12 +171,12 @@ _PATIENCE = 15.0
 
 
 class Watchdog:
-    """The process that undoes a check if this process is killed. It also holds the lock of the journal."""
+    """The process that undoes a check if this process is killed. It also holds the lock of the journal, `handle`."""
 
-    def __init__(self, opened: OpenJournal) -> None:
-        undoing = [sys.executable, "-P", "-m", __name__, str(opened.handle), str(opened.folder)]
-        with (opened.folder / journals.LOG).open("wb") as log:
-            self._process, self._sink = start_helper(_SCRIPT, undoing, log=log.fileno(), keep_open=[opened.handle])
+    def __init__(self, folder: Path, handle: int) -> None:
+        undoing = [sys.executable, "-P", "-m", __name__, str(folder)]
+        with (folder / "watchdog.log").open("wb") as log:
+            self._process, self._sink = start_helper(_SCRIPT, undoing, log=log.fileno(), keep_open=[handle])
 
     def close(self) -> None:
         """End the process: the check is undone, or its undo has failed here and would fail there.
@@ -191,45 +190,41 @@ class Watchdog:
 
 
 def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str, ...]:
-    """Undo the checks of runners that are gone in a workspace; return one line about each.
+    """Undo the checks of runners that are gone in a workspace; return lines about each.
 
     Wait up to `patience` seconds for a watchdog that is at work. Never act while the runner lives.
     """
-    workspace, home = workspace.resolve(), home.resolve()
     messages: list[str] = []
-    for folder, journal in journals.found(home):
-        if journal.workspace == str(workspace):
-            messages += _replayed(folder, journal, time.monotonic() + patience)
+    for journal in journals.found(home.resolve(), str(workspace.resolve())):
+        with contextlib.suppress(FileNotFoundError):  # its watchdog has undone it meanwhile
+            messages += _replayed(journal, time.monotonic() + patience)
     return tuple(messages)
 
 
-def _replayed(folder: Path, journal: Journal, deadline: float) -> list[str]:
+def _replayed(journal: Journal, deadline: float) -> list[str]:
+    folder = Path(journal.folder)
+    while (handle := journals.lock(folder)) is None:
+        if processes.entry(journal.pid) or time.monotonic() > deadline:
+            return [f"A check is running in {journal.workspace} (process {journal.pid})."]
+        time.sleep(0.05)
     try:
-        while (handle := journals.lock(folder)) is None:
-            if processes.entry(journal.pid) or time.monotonic() > deadline:
-                return [f"A check is running in {journal.workspace} (process {journal.pid})."]
-            time.sleep(0.05)
-    except OSError:  # its watchdog has undone it meanwhile
-        return []
-    try:
-        return _undone(journals.read(handle, folder))
+        return _undone(journals.read(folder))
     finally:
         os.close(handle)
 
 
-def _undone(opened: OpenJournal) -> list[str]:
+def _undone(journal: Journal) -> list[str]:
     """End the remaining processes of the check and git of its runner, then undo; return lines for the user."""
-    journal = opened.journal
-    end_orphans(journal.token)
+    end_orphans(os.path.basename(journal.folder))
     store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))
     try:
         _end_git(store.folder)
-        undone = asyncio.run(undo(opened, store))
+        undone = asyncio.run(undo(journal, store))
     finally:
         store.close()
     what = f"An interrupted check in {journal.workspace}"
     if undone.problems:
-        return [f"{what} is not undone: {'; '.join(undone.problems)}. See {opened.folder}."]
+        return [f"{what} is not undone: {'; '.join(undone.problems)}. See {journal.folder}."]
     lines = [f"{what} was undone."]
     if undone.lost:
         lines.append(f"Removed by the check and not restored: {'; '.join(undone.lost)}.")
@@ -251,10 +246,5 @@ def _end_git(store: Path) -> None:
         time.sleep(0.01)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Undo the check in the journal that is open as the given handle. With problems, the next command tries again."""
-    _undone(journals.read(int(arguments[0]), Path(arguments[1])))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    _undone(journals.read(Path(sys.argv[1])))  # with problems, the next command tries again
