@@ -317,7 +317,7 @@ async def test_a_script_whose_output_is_compared_is_seen_as_the_agent_left_it_an
 
 async def test_ignored_scripts_and_tests_that_changed_are_named() -> None:
     rules = Protection(scripts={"check.sh": 'named by validator "v"'})
-    changes = Changes(lost=("check.sh", "tests/log.txt", "tests/test_a.py", "notes.py"))
+    changes = Changes(changed=("check.sh", "tests/log.txt", "tests/test_a.py", "notes.py"))
     ignored = cast("IgnoredContent", None)
     snapshots = (_snapshot("a"), _snapshot("a"))
     plan = await make_plan(Store(a=_CALC), _WORKSPACE, rules, ignored, changes, *snapshots)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,8 +33,12 @@ def write(root: Path, *paths: str, text: str = "x") -> None:
 
 
 def remember(content: IgnoredContent, names: Iterable[str]) -> None:
-    content.begin(names)
-    content.keep()
+    content.remember(names)
+
+
+def lost(content: IgnoredContent, changes: Changes) -> tuple[str, ...]:
+    """The changed files whose content was not kept."""
+    return tuple(path for path in changes.changed if content.original(path) is None)
 
 
 def kinds(root: Path, *names: str, dependencies: tuple[str, ...] = ()) -> dict[str, str]:
@@ -240,27 +245,27 @@ def test_sockets_and_pipes_are_left_out(tmp_path: Path) -> None:
 
 def test_names_that_vanish_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "d/a/x", "d/b/x")
-    opened = os.open
+    scan = os.scandir
 
-    def gone(path: str, flags: int) -> int:
+    def gone(path: str) -> Any:
         if path.endswith("/d/a"):
             raise FileNotFoundError(path)
-        return opened(path, flags)
+        return scan(path)
 
-    monkeypatch.setattr(os, "open", gone)
+    monkeypatch.setattr(os, "scandir", gone)
     assert kinds(tmp_path, "d/", "missing/") == {"d/b/x": "other"}
 
 
 def test_folders_that_cannot_be_read_are_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "pgdata/base/1", "pgdata/a")
-    opened = os.open
+    scan = os.scandir
 
-    def closed(path: str, flags: int) -> int:
+    def closed(path: str) -> Any:
         if path.endswith("/base"):
             raise PermissionError(path)
-        return opened(path, flags)
+        return scan(path)
 
-    monkeypatch.setattr(os, "open", closed)
+    monkeypatch.setattr(os, "scandir", closed)
     found = {entry.path: entry for entry in classify(tmp_path, ["pgdata/"])}
     assert found["pgdata/base"] == Ignored("pgdata/base", "other", True, "cannot be read")
     assert found["pgdata/a"].folder is False
@@ -356,7 +361,7 @@ def test_changed_and_deleted_files_have_their_original(work: Path, make: Make) -
     (work / ".env").write_text("KEY=2")
     (work / "data/rows.csv").unlink()
     changes = content.compare(content.look(NAMES))
-    assert (changes.changed, changes.lost, changes.appeared) == ((".env", "data/rows.csv"), (), ())
+    assert (changes.changed, lost(content, changes), changes.appeared) == ((".env", "data/rows.csv"), (), ())
     original = content.original("data/rows.csv")
     assert original is not None
     assert (original.data, stat.S_IMODE(original.mode), original.is_link) == (b"1,2", 0o640, False)
@@ -400,7 +405,7 @@ def test_without_contents_a_changed_file_is_lost(work: Path, make: Make, tmp_pat
     remember(content, NAMES)
     (work / ".env").write_text("KEY=2")
     changes = content.compare(content.look(NAMES))
-    assert (changes.changed, changes.lost) == ((), (".env",))
+    assert (changes.changed, lost(content, changes)) == ((".env",), (".env",))
     assert content.original(".env") is None
     assert not any(b"KEY=1" in file.read_bytes() for file in (tmp_path / "keep").iterdir())
 
@@ -443,7 +448,8 @@ def test_large_files_are_not_kept(work: Path, make: Make, monkeypatch: pytest.Mo
     for path in ("big/a", "big/b", "big/c", ".env"):
         (work / path).write_text("changed")
     changes = content.compare(content.look(names))
-    assert (changes.changed, changes.lost) == ((".env", "big/a"), ("big/b", "big/c"))
+    assert changes.changed == (".env", "big/a", "big/b", "big/c")
+    assert lost(content, changes) == ("big/b", "big/c")
 
 
 def test_a_file_just_over_the_limit_is_not_kept(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,7 +459,7 @@ def test_a_file_just_over_the_limit_is_not_kept(work: Path, make: Make, monkeypa
     (work / ".env").unlink()
     (work / "data/rows.csv").unlink()
     changes = content.compare(content.look(NAMES))
-    assert (changes.changed, changes.lost) == (("data/rows.csv",), (".env",))
+    assert (changes.changed, lost(content, changes)) == ((".env", "data/rows.csv"), (".env",))
 
 
 def test_unreadable_files_are_watched_by_their_stats(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,9 +473,9 @@ def test_unreadable_files_are_watched_by_their_stats(work: Path, make: Make, mon
     monkeypatch.setattr(os, "open", closed)
     content = make()
     remember(content, NAMES)
-    assert content.compare(content.look(NAMES)).lost == ()
+    assert content.compare(content.look(NAMES)).changed == ()
     age(work / ".env")
-    assert content.compare(content.look(NAMES)).lost == (".env",)
+    assert lost(content, content.compare(content.look(NAMES))) == (".env",)
 
 
 def test_new_folders_are_named_once(work: Path, make: Make) -> None:
@@ -549,9 +555,8 @@ def test_a_damaged_record_is_an_error(make: Make, tmp_path: Path, damage: str) -
 def test_a_record_that_cannot_be_written_is_an_error_when_it_is_needed(make: Make, tmp_path: Path) -> None:
     content = make()
     write(tmp_path, "keep")  # a file where the folder of the record would be
-    content.begin(NAMES)
     with pytest.raises(WorkspaceError, match="cannot be kept"):
-        content.keep()
+        content.remember(NAMES)
 
 
 def test_a_record_of_another_version_is_an_error(make: Make, tmp_path: Path) -> None:

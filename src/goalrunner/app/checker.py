@@ -102,14 +102,12 @@ class CheckRunner:
     def recall(self, contents: Sequence[Content]) -> None:
         self._flakiness.recall(contents)
 
-    async def remember(self, base: Snapshot, *, kept: bool = True) -> None:
-        """Record what no snapshot holds about the start; wait for it if `kept`. Raise WorkspaceError if that fails."""
+    async def remember(self, base: Snapshot) -> None:
+        """Record what no snapshot holds about the start. Raise WorkspaceError if that fails."""
         if not self._remembered:
             names = await self._store.ignored_names()
-            await asyncio.gather(asyncio.to_thread(self._ignored.begin, names), asyncio.to_thread(self.git.remember))
+            await asyncio.gather(asyncio.to_thread(self._ignored.remember, names), asyncio.to_thread(self.git.remember))
             self._remembered = True
-        if kept:
-            await asyncio.to_thread(self._ignored.keep)
 
     async def check(
         self,
@@ -121,11 +119,9 @@ class CheckRunner:
         approved: frozenset[str] = frozenset(),
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
-        # The baseline follows the look at the start at once; in an overlay it cannot change what is being recorded.
-        await self.remember(base, kept=self.environment.kind != "overlay")
+        await self.remember(base)
         self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
-        look = self._ignored.first or await self._look()
-        self._ignored.first = None
+        look = await self._look()
         changes = await asyncio.to_thread(self._ignored.compare, look)
         entries = await self._store.entries(base)
         self._tests = tuple(filter(is_test, entries))
@@ -144,7 +140,6 @@ class CheckRunner:
             " ".join((now.id, changes.state, built, plan.key, *plan.appeared, *plan.dependencies)), when
         )
         counted, extra, changed = await self._attempts(plan, context)
-        await asyncio.to_thread(self._ignored.keep)
         if context.iteration == 0 or not self._base.known:
             results = [result for result, _ in counted.answers]
             self._base.keep(await with_uncollected(results, lambda path: self._store.read(base, path)))
@@ -228,7 +223,6 @@ class CheckRunner:
         if not renamed or not self._final.isdisjoint(red):
             return ran
         # An overlay cannot rename a folder of the start.
-        await asyncio.to_thread(self._ignored.keep)
         again = await self._run(self._in_place, layers, context, third=decides)
         green = (result.name for result, _ in again.answers if result.passed and result.name in red)
         return replace(again, flaky=tuple(dict.fromkeys((*again.flaky, *green))))

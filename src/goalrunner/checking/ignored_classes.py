@@ -162,24 +162,13 @@ class Classifier:
             if here == self._home:
                 continue
             try:
-                # A file is looked up in the open folder, not by its whole path again.
-                handle = os.open(f"{self._root}/{here}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                with os.scandir(f"{self._root}/{here}") as entries:
+                    waiting += self._classified(here, entries)
             except (FileNotFoundError, NotADirectoryError):  # it vanished
                 continue
             except OSError:
-                self._add_closed(here)
-                continue
-            try:
-                with os.scandir(handle) as entries:
-                    waiting += self._classified(here, entries)
-            except PermissionError:  # it can be listed, and its files cannot be looked up
-                self._add_closed(here)
-            finally:
-                os.close(handle)
-
-    def _add_closed(self, folder: str) -> None:
-        self.folders.add(folder)
-        self._add(folder, ("other", "cannot be read"), folder=True)
+                self.folders.add(here)
+                self._add(here, ("other", "cannot be read"), folder=True)
 
     def _classified(self, here: str, entries: Iterable[os.DirEntry[str]]) -> list[str]:
         """Classify a folder and the files in it; return the folders to enter."""

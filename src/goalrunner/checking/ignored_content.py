@@ -9,7 +9,6 @@ import json
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,9 +39,7 @@ class Changes:
     appeared: tuple[str, ...] = ()
     """Other files that are new, or the topmost new folder if it holds nothing else."""
     changed: tuple[str, ...] = ()
-    """Other files that differ or were deleted; `IgnoredContent.original` returns their content."""
-    lost: tuple[str, ...] = ()
-    """Other files that differ or were deleted, and whose content was not kept."""
+    """Other files that differ or were deleted."""
     build: tuple[str, ...] = ()
     """Build output that exists now."""
     caches: tuple[str, ...] = ()
@@ -77,41 +74,23 @@ class IgnoredContent:
         self._dependencies = tuple(dependencies)
         self._contents = contents
         self._home = home
-        self.first: Classifier | None = None
-        """The look that the state of the start was taken from; None in a run that is resumed."""
-        self._written: Future[None] | None = None
 
-    def begin(self, names: Iterable[str]) -> None:
-        """Look at the start, and begin to write the record in a thread; nothing may change the workspace before `keep`.
-
-        Read the record if there is one. Raise WorkspaceError if it cannot be read.
-        """
+    def remember(self, names: Iterable[str]) -> None:
+        """Record the start, or read what an earlier process recorded. Raise WorkspaceError."""
         if self._record.exists():
             _ = self._start
             return
-        self.first = found = Classifier(self._workspace, names, self._dependencies, home=self._home)
+        found = Classifier(self._workspace, names, self._dependencies, home=self._home)
         roots = {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root}
         installed = self._installed(found.dependencies)
-        self._start = _Start(found.others, found.folders, roots, installed, began=time.time_ns())
-        writer = ThreadPoolExecutor(1)
-        self._written = writer.submit(self._write, self._start)
-        writer.shutdown(wait=False)
-
-    def keep(self) -> None:
-        """Wait until the record is written. Raise WorkspaceError if it cannot be kept."""
-        try:
-            if self._written is not None:
-                self._written.result()
-        except OSError as error:
-            raise WorkspaceError(f"ignored files cannot be kept: {error}", "check the disk of GOAL_HOME") from error
-
-    def _write(self, start: _Start) -> None:
-        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._contents:
-            start.contents = _write_pack(self._workspace, start.files, self._pack)
-        packages = {root: vars(one) for root, one in start.packages.items()}
-        values = vars(start) | {"folders": sorted(start.folders), "packages": packages}
-        write_whole(self._record, json.dumps(values).encode())
+        self._start = start = _Start(found.others, found.folders, roots, installed, began=time.time_ns())
+        with os_errors("ignored files cannot be kept", "check the disk of GOAL_HOME", WorkspaceError):
+            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._contents:
+                start.contents = _write_pack(self._workspace, start.files, self._pack)
+            packages = {root: vars(one) for root, one in start.packages.items()}
+            values = vars(start) | {"folders": sorted(start.folders), "packages": packages}
+            write_whole(self._record, json.dumps(values).encode())
 
     def look(self, names: Iterable[str]) -> Classifier:
         """Look at what git ignores now, for the other methods."""
@@ -126,8 +105,6 @@ class IgnoredContent:
         """Return what differs from the start."""
         start, there = self._start, now.others
         build = tuple(entry.path for entry in now.found if entry.kind == "build")
-        if now is self.first:
-            return Changes(build=build, state=_state(now, start.packages))
         differ = sorted(
             path for path, info in start.files.items() if there.get(path) != info and self._differs(path, info)
         )
@@ -139,8 +116,7 @@ class IgnoredContent:
         caches = (path for path in build if path.endswith(CACHE))
         return Changes(
             appeared=tuple(path for path in new if os.path.lexists(self._workspace / path)),
-            changed=tuple(path for path in differ if path in start.contents),
-            lost=tuple(path for path in differ if path not in start.contents),
+            changed=tuple(differ),
             build=build,
             caches=tuple(path for path in caches if written_since(f"{self._workspace}/{path}", start.began)),
             dependencies=tuple(sorted(label for some in found.values() for label in some)),

@@ -84,7 +84,7 @@ async def make_plan(
     if found and key in approved and not protection.strict:
         found, allowed = (), (*allowed, *found)
     if not protection.strict:  # ignored files keep their content with protect and editable alone
-        allowed = (*allowed, *_touched(protection, (*changes.changed, *changes.lost)))
+        allowed = (*allowed, *_touched(protection, changes.changed))
     protected = [item.path for item in found if item.kind != "planted"]
     kept = {path: await _original(store, base, before[path], path) for path in protected}
     put = {on_disk(path): original for path, original in kept.items() if original is not None}
@@ -100,10 +100,10 @@ async def make_plan(
     hide |= {*changes.caches}
     if protection.strict:  # ignored files have the content of the start, and build output is built anew
         may_change = protection.is_editable if protection.mode == "editable" else protection.allowed
-        originals = ((path, ignored.original(path)) for path in changes.changed if not may_change(path))
-        put |= {path: original for path, original in originals if original is not None}
+        originals = {path: ignored.original(path) for path in changes.changed if not may_change(path)}
+        put |= {path: original for path, original in originals.items() if original is not None}
+        lost += [path for path, original in originals.items() if original is None]
         hide |= {path for path in changes.build if not protection.allowed(path)}
-        lost += [path for path in changes.lost if not may_change(path)]
     refusal, hint = _refusal(protection, lost, changes)
     appeared = tuple(path for path in changes.appeared if not (protection.editable and protection.is_editable(path)))
     hide |= set(appeared)
