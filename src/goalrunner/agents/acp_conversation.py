@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from typing import Any, Literal
+from typing import Any
 
 from goalrunner.agents.acp_process import PATIENCE, AcpProcess, ProtocolError
 from goalrunner.agents.acp_turn import AcpTurn, Rule, nothing_waits
@@ -119,8 +119,15 @@ class AcpConversation(ExternalConversation):
         self._add({"role": "user", "content": told}, recorder)
         rules = self._guarded, self._waits
         turn = AcpTurn(self.agent, self._session, process.peer, recorder, self.messages, self._usage, *rules)
+
+        async def late(message: dict[str, Any]) -> None:
+            """Handle what arrived after the last turn: only its usage counts."""
+            if at(message, "params", "update", "sessionUpdate") == "usage_update":
+                self._usage.update(at(message, "params"))
+            await process.reject(message)
+
         with suppress(ConnectionError):  # the prompt will raise it
-            await process.peer.catch_up(self._handle_late)
+            await process.peer.catch_up(late)
         process.connection.mark()
         try:
             response = await self._prompt(process, whole, turn)
@@ -175,13 +182,6 @@ class AcpConversation(ExternalConversation):
         self._process = AcpProcess(agent, connection, peer, output, errors, self._patience)
         return self._process
 
-    async def _handle_late(self, message: dict[str, Any]) -> None:
-        """Handle what arrived after the last turn: only its usage counts."""
-        if at(message, "params", "update", "sessionUpdate") == "usage_update":
-            self._usage.update(at(message, "params"))
-        if self._process is not None:
-            await self._process.reject(message)
-
     async def _prompt(self, process: AcpProcess, prompt: str, turn: AcpTurn) -> Any:
         """Return the answer to one prompt. If it is interrupted, cancel the agent's turn."""
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": prompt}]}
@@ -205,46 +205,30 @@ class AcpConversation(ExternalConversation):
         said, worked, refused = turn.text, bool(turn.calls), bool(turn.denials)
         if not worked and len(said) <= SHORT_ANSWER and denied(self.agent, said):
             raise not_signed_in(self.agent, said)
-        if why := failure_of(response, said=said, worked=worked, denied=refused):
+        reason = one_line(text(at(response, "stopReason")), 60)
+        if why := failure_of(reason, said=said, worked=worked, denied=refused):
             raise process.failure(why)
-        process.add_note(note_of(response))
-        return RoundReply(said, ending_of(response), 1, left)
+        if reason not in ("end_turn", "cancelled"):
+            process.add_note(f"it ended its turn with the reason {reason or '(none)'}")
+        # A turn that was cut in the middle has more to do.
+        return RoundReply(said, "max_steps" if reason in _CUT else "answered", 1, left)
 
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total
         recorder.session(AgentSession(agent=self.agent.name, id=text(self._session), total=self._recorded_total))
 
 
-_FAILURES = {
-    "refusal": "it refuses to go on",
-    "cancelled": "it reports a cancelled turn, but the runner did not cancel it",
-}
+_CUT = ("max_turn_requests", "max_tokens")
 _API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
 """The beginning of an only message that is a failure of the agent's model."""
 
 
-def failure_of(response: Any, *, said: str, worked: bool, denied: bool) -> str:
+def failure_of(reason: str, *, said: str, worked: bool, denied: bool) -> str:
     """Return why a turn is no answer; empty if it is one. After a denial an agent may well give up its turn."""
-    reason = _reason(response)
-    if reason in _FAILURES and not (reason == "cancelled" and denied):
-        return _FAILURES[reason]
+    if reason == "refusal":
+        return "it refuses to go on"
+    if reason == "cancelled" and not denied:
+        return "it reports a cancelled turn, but the runner did not cancel it"
     if said and not worked and _API_ERROR.match(said):
         return said
-    if not (said or worked or denied):
-        return f"it ended its turn without a message{f' ({reason})' if reason else ''}"
-    return ""
-
-
-def note_of(response: Any) -> str:
-    """Return a note on the end of a turn; empty for an ordinary one."""
-    reason = _reason(response)
-    return "" if reason in ("end_turn", "cancelled") else f"it ended its turn with the reason {reason or '(none)'}"
-
-
-def ending_of(response: Any) -> Literal["answered", "max_steps"]:
-    """Return how the turn ended. One that was cut in the middle has more to do."""
-    return "max_steps" if _reason(response) in ("max_turn_requests", "max_tokens") else "answered"
-
-
-def _reason(response: Any) -> str:
-    return one_line(text(at(response, "stopReason")), 60)
+    return "" if said or worked or denied else f"it ended its turn without a message ({reason or 'no reason'})"
