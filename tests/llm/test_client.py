@@ -9,7 +9,8 @@ import pytest
 from goalrunner.core.activity import Activity, RetryScheduled, context_with
 from goalrunner.llm.client import Backoff, persist
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.transport import ProviderQuirks, Request
+from goalrunner.llm.provider import Form
+from goalrunner.llm.transport import Request
 
 
 class Attempts:
@@ -91,16 +92,11 @@ async def test_cancellation_passes_through_a_wait() -> None:
 
 
 SCHEMA = {"type": "object"}
-
-
-def _request(quirks: ProviderQuirks, *, schema: bool = True, temperature: float | None = 0.0) -> Request:
-    return quirks.apply(Request((), temperature=temperature), SCHEMA if schema else None, "verdict")
+ASKED = Request((), schema=SCHEMA, schema_name="verdict", temperature=0.0)
 
 
 def test_the_forms_of_a_schema() -> None:
-    forms = [
-        _request(ProviderQuirks(schema_form=form)).response_format for form in ("json_schema", "json_object", "none")
-    ]
+    forms = [Form(schema=form).fields(ASKED).get("response_format") for form in ("json_schema", "json_object", "none")]
     assert forms == [
         {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA, "strict": True}},
         {"type": "json_object", "schema": SCHEMA},
@@ -111,36 +107,31 @@ def test_the_forms_of_a_schema() -> None:
 @pytest.mark.parametrize("status", [400, 422, 500, 501])
 def test_a_refused_schema_is_asked_for_in_a_plainer_form_down_to_none(status: int) -> None:
     failure = ProviderFailure("no", status=status)
-    first = ProviderQuirks()
-    second = first.after(failure, _request(first))
-    assert second == ProviderQuirks(schema_form="json_object")
-    third = second.after(failure, _request(second))
-    assert third == ProviderQuirks(schema_form="none")
-    assert third.after(failure, _request(third)) is None
+    second = Form().after(failure, ASKED)
+    assert second == Form(schema="json_object")
+    third = second.after(failure, ASKED)
+    assert third == Form(schema="none")
+    assert third.after(failure, ASKED) is None
 
 
 @pytest.mark.parametrize(("status", "words"), [(429, ""), (503, ""), (401, ""), (400, "maximum context length")])
 def test_other_failures_are_not_taken_for_a_refusal(status: int, words: str) -> None:
-    quirks = ProviderQuirks()
-    assert quirks.after(ProviderFailure(words, status=status), _request(quirks)) is None
+    assert Form().after(ProviderFailure(words, status=status), ASKED) is None
 
 
 def test_a_500_is_about_load_where_the_schema_has_worked_before() -> None:
-    quirks = ProviderQuirks(schema_proved=True)
-    assert quirks.after(ProviderFailure("", status=500), _request(quirks)) is None
+    assert Form(schema_proved=True).after(ProviderFailure("", status=500), ASKED) is None
 
 
 def test_a_request_without_schema_has_nothing_to_concede() -> None:
-    quirks = ProviderQuirks()
-    assert quirks.after(ProviderFailure("no", status=400), _request(quirks, schema=False)) is None
+    assert Form().after(ProviderFailure("no", status=400), Request(())) is None
 
 
 def test_a_refused_temperature_is_left_out_and_the_schema_kept() -> None:
-    quirks = ProviderQuirks()
     failure = ProviderFailure("Unsupported value: 'temperature' does not support 0.0", status=400)
-    plainer = quirks.after(failure, _request(quirks))
-    assert plainer == ProviderQuirks(temperature=False)
-    assert _request(plainer).temperature is None
+    plainer = Form().after(failure, ASKED)
+    assert plainer == Form(temperature=False)
+    assert "temperature" not in plainer.fields(ASKED)
 
 
 async def test_a_retry_is_announced_with_its_reason_and_pause() -> None:

@@ -209,7 +209,9 @@ class CommandConversation(ExternalConversation):
                 recorder.usage("agent", Usage())  # nothing was used
             raise failure
         turn.settle()
-        return RoundReply(turn.text, "answered", max(1, turn.usage.reports), completion.survivors if completion else ())
+        return RoundReply(
+            turn.text, "answered", max(1, len(turn.usage.reports)), completion.survivors if completion else ()
+        )
 
     async def _follow(self, process: asyncio.Task[Completion], output: Path, turn: CommandTurn) -> Completion | None:
         """Record what the process writes. Return None if it was ended early."""

@@ -46,7 +46,7 @@ class UsageTracker:
     """Records the usage and the session ids of one turn. `add` only sums; `write` records the sum."""
 
     def __init__(self, agent: str, recorder: Recorder, session: AgentSession | None) -> None:
-        self.reports = 0
+        self.reports: list[UsageReported] = []
         self.tokens = 0
         """Tokens of this turn."""
         self.session = session
@@ -55,17 +55,12 @@ class UsageTracker:
         self._recorder = recorder
         self._total = session.total if session is not None else Usage()
         self._recorded = session
-        self._renamed = False
         self._pending: Usage | None = None
-        self._has_tokens = self._has_price = self._awaits_price = False
 
     def name_session(self, name: str) -> None:
-        """Note the session's id. The first one of a turn is recorded at once, for a run that is killed."""
-        if not _SESSION_ID.fullmatch(name) or (self.session and name == self.session.id):
-            return
-        self.session = AgentSession(agent=self._agent, id=name, total=self._total)
-        if not self._renamed:
-            self._renamed = True
+        """Record the session's id at once, for a run that is killed."""
+        if _SESSION_ID.fullmatch(name) and not (self.session and name == self.session.id):
+            self.session = AgentSession(agent=self._agent, id=name, total=self._total)
             self.write()
 
     def add(self, report: UsageReported) -> None:
@@ -73,22 +68,21 @@ class UsageTracker:
         new, self._total = usage_delta(report, self._total)
         if self.session:
             self.session = self.session.model_copy(update={"total": self._total})
-        self.reports += 1
+        self.reports.append(report)
         self.tokens += new.tokens
-        self._has_tokens |= report.tokens
-        self._has_price |= report.dollars and report.cost is not None
-        self._awaits_price |= not report.dollars
-        self._pending = new if self._pending is None else self._pending + new
+        self._pending = (self._pending or Usage()) + new
 
     def end(self, *, worked: bool) -> None:
         """Record the turn's usage. What the agent did not report is unknown, not zero, if the agent `worked`."""
-        missing: Usage | None = None
-        if self._has_tokens:
-            missing = Usage(cost_usd=None) if self._awaits_price and not self._has_price else None
+        has_price = any(report.dollars and report.cost is not None for report in self.reports)
+        missing = Usage()
+        if any(report.tokens for report in self.reports):
+            awaits_price = any(not report.dollars for report in self.reports)
+            missing = Usage(cost_usd=None) if awaits_price and not has_price else missing
         elif worked or self.reports:
-            missing = Usage(cost_usd=0.0 if self._has_price else None, calls=1, uncounted_calls=1)
-        if missing is not None:
-            self._pending = missing if self._pending is None else self._pending + missing
+            missing = Usage(cost_usd=0.0 if has_price else None, calls=1, uncounted_calls=1)
+        if self._pending or missing != Usage():
+            self._pending = (self._pending or Usage()) + missing
         self.write()
 
     def write(self) -> None:

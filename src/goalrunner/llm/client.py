@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from goalrunner.core.activity import RetryScheduled, report
@@ -14,7 +14,7 @@ from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.failure import TRANSIENT, Endpoint, FailureKind, ProviderFailure, explain
-from goalrunner.llm.transport import Draft, ProviderQuirks, Reply, Request, ToolSpec
+from goalrunner.llm.transport import Draft, Reply, Request, ToolSpec
 
 if TYPE_CHECKING:
     from goalrunner.llm.scripted import Tape
@@ -63,21 +63,6 @@ async def persist(attempt: Callable[[], Awaitable[Answer]], backoff: Backoff, on
         await backoff.sleep(pause)
 
 
-@dataclass
-class Call:
-    """One call, which may be repeated; `spent` is the usage of all attempts."""
-
-    request: Request
-    schema: dict[str, Any] | None
-    schema_name: str
-    on_text: Callable[[str], None] | None
-    spent: Usage = field(default_factory=Usage)
-
-    def count_retry(self) -> None:
-        """Count a repetition."""
-        self.spent = self.spent + Usage(retries=1)
-
-
 class LLM:
     """One model with its own usage account. Instances share nothing but a recording.
 
@@ -88,7 +73,6 @@ class LLM:
     """
 
     endpoint = Endpoint()  # what an error message names
-    adapts = False  # whether a refused request may be sent again in a plainer form
 
     def __new__(cls, model: str = "", *_: Any, **__: Any) -> Self:
         """Make a model of the class that the name asks for."""
@@ -123,7 +107,6 @@ class LLM:
         if not (isinstance(self._timeout, int | float) and self._timeout > 0):
             hint = "Write the seconds that one call may take: timeout = 600"
             raise UsageError(f"timeout in [{account}.params] is {self._timeout!r}", hint)
-        self._quirks = ProviderQuirks()
 
     async def complete(
         self,
@@ -143,53 +126,39 @@ class LLM:
         last retry.
         """
         await self.prepare()
-        streaming = on_text is not None
-        request = Request(messages, tools, temperature=temperature, streaming=streaming, timeout=self._timeout)
-        call = Call(request, schema, schema_name, on_text)
+        request = Request(messages, tools, schema, schema_name, temperature, on_text, self._timeout)
+
+        def count_retry() -> None:
+            request.spent = request.spent + Usage(retries=1)
+
         try:
-            reply = await persist(lambda: self._attempt(call), self._backoff, call.count_retry)
+            reply = await persist(lambda: self.attempt(request), self._backoff, count_retry)
         except ProviderFailure as failure:
-            raise self.explained(failure, call.spent.retries) from failure
+            raise self.explained(failure, request.spent.retries) from failure
         finally:
-            self.usage = self.usage + call.spent
+            self.usage = self.usage + request.spent
         if self._tape is not None:
             self._tape.record(self.account, reply)
         return reply
 
-    async def _attempt(self, call: Call) -> Reply:
-        """Ask, and ask again at once in a plainer form if the provider refuses the request. Raise ProviderFailure."""
-        quirks = self._quirks
-        while True:
-            request = quirks.apply(call.request, call.schema, call.schema_name)
-            try:
-                reply = await self._once(call, request)
-            except ProviderFailure as failure:
-                plainer = quirks.after(failure, request)
-                if plainer is None or not self.adapts:
-                    raise
-                quirks = plainer
-            else:
-                proved = quirks.schema_proved or request.response_format is not None
-                self._quirks = replace(quirks, schema_proved=proved)
-                return reply
-
-    async def _once(self, call: Call, request: Request) -> Reply:
-        draft = Draft(call.on_text)
+    async def attempt(self, request: Request) -> Reply:
+        """Send the request once, and count what it used. Raise ProviderFailure."""
+        draft = Draft(request.on_text)
         deadline = asyncio.timeout(request.timeout)
         try:
             async with deadline:
                 await self.send(request, draft)
         except (ProviderFailure, TimeoutError, asyncio.CancelledError) as error:
             # Providers charge for what they had read and written before the break, whether it came or not.
-            is_abandoned = not request.streaming and not isinstance(error, ProviderFailure)
+            is_abandoned = not request.is_streamed and not isinstance(error, ProviderFailure)
             if draft.started or is_abandoned:
-                call.spent = call.spent + self.used(request, draft)
+                request.spent = request.spent + self.used(request, draft)
             if isinstance(error, TimeoutError) and deadline.expired():
                 words = f"no complete answer within {request.timeout:g} s"
                 raise ProviderFailure(words, kind=FailureKind.TIMEOUT) from error
             raise
-        call.spent = call.spent + self.used(request, draft) + Usage(calls=1)
-        return draft.reply(call.spent)
+        request.spent = request.spent + self.used(request, draft) + Usage(calls=1)
+        return draft.reply(request.spent)
 
     async def prepare(self) -> None:
         """Load what the first request needs; this does not count towards its timeout."""

@@ -8,7 +8,8 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
@@ -24,7 +25,7 @@ from goalrunner.llm.endpoints import (
 )
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
 from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
-from goalrunner.llm.transport import Draft, Request
+from goalrunner.llm.transport import Draft, Reply, Request
 
 _closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
 
@@ -70,14 +71,50 @@ def sendable(messages: Sequence[Message], *, keep_empty: bool = True) -> list[di
     return sent
 
 
+_BROKEN = frozenset({500, 501})
+"""What some servers answer to a schema that they do not support; 502, 503 and 529 are about load."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a request has to be put for this provider. A model remembers what worked."""
+
+    schema: Literal["json_schema", "json_object", "none"] = "json_schema"
+    temperature: bool = True
+    schema_proved: bool = False
+    """Whether a request with this schema form was answered: a later 500 is then about the server's health."""
+
+    def fields(self, request: Request) -> dict[str, Any]:
+        """Return the fields that depend on the form."""
+        fields: dict[str, Any] = {}
+        if request.schema is not None and self.schema == "json_schema":
+            wanted = {"name": request.schema_name, "schema": request.schema, "strict": True}
+            fields["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        elif request.schema is not None and self.schema == "json_object":
+            # llama.cpp reads the schema beside it; other servers take this as JSON mode.
+            fields["response_format"] = {"type": "json_object", "schema": request.schema}
+        if request.temperature is not None and self.temperature:
+            fields["temperature"] = request.temperature
+        return fields
+
+    def after(self, failure: ProviderFailure, request: Request) -> Form | None:
+        """Return a plainer form to try at once; None if the failure is about something else."""
+        sent, refused = self.fields(request), failure.kind is FailureKind.REJECTED
+        if refused and "temperature" in sent and "temperature" in failure.message.lower():
+            return replace(self, temperature=False)
+        broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not self.schema_proved
+        if "response_format" in sent and (refused or broken):
+            return replace(self, schema="json_object" if self.schema == "json_schema" else "none")
+        return None
+
+
 class ProviderModel(LLM):
     """A model at one address, called through LiteLLM, which is imported at the first request."""
-
-    adapts = True
 
     def __init__(self, model: str, **options: Any) -> None:
         super().__init__(model, **options)
         self._prices = own_prices(self._params)
+        self._form = Form()
         self._named: tuple[str, str] | None = None
         self._is_ready = False
         self._is_found = False
@@ -109,6 +146,22 @@ class ProviderModel(LLM):
             await asyncio.to_thread(lambda: context_window(lazy.prepare(self.model), self.model))
             self._is_ready = True
 
+    async def attempt(self, request: Request) -> Reply:
+        """Send the request, and again at once in a plainer form if the provider refuses it."""
+        before = self._form
+        while True:
+            try:
+                reply = await super().attempt(request)
+            except ProviderFailure as failure:
+                plainer = self._form.after(failure, request)
+                self._form = plainer or before
+                if plainer is None:
+                    raise
+            else:
+                proved = self._form.schema_proved or "response_format" in self._form.fields(request)
+                self._form = replace(self._form, schema_proved=proved)
+                return reply
+
     async def send(self, request: Request, draft: Draft) -> None:
         library = lazy.litellm()
         lazy.silence_warnings()
@@ -124,7 +177,7 @@ class ProviderModel(LLM):
         response: Any = None
         try:
             response = await library.acompletion(**self._arguments(library, request))
-            if request.streaming:
+            if request.is_streamed:
                 async for chunk in response:
                     yield chunk
                 # LiteLLM's own last chunk always says "stop".
@@ -136,7 +189,7 @@ class ProviderModel(LLM):
         except Exception as error:
             raise failure_from(error, begun=draft.started) from error
         finally:
-            if request.streaming and response is not None:
+            if request.is_streamed and response is not None:
                 # An abandoned answer must not hold its connection.
                 with suppress(Exception):
                     await response.aclose()
@@ -167,17 +220,16 @@ class ProviderModel(LLM):
             "api_base": endpoint.api_base,
             "api_key": endpoint.api_key,
             "tools": [tool.offer() for tool in request.tools] or None,
-            "response_format": request.response_format,
-            "temperature": request.temperature,
-            "stream_options": {"include_usage": True} if request.streaming else None,
+            "stream_options": {"include_usage": True} if request.is_streamed else None,
         }
         return {
             **{name: value for name, value in wanted.items() if value is not None},
+            **self._form.fields(request),
             # LiteLLM would keep prices for all later calls of a model of that name, another account's too.
             **{name: value for name, value in self._params.items() if name not in PRICE_PARAMS},
             "model": self.model,
             "messages": sendable(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
-            "stream": request.streaming,
+            "stream": request.is_streamed,
             "timeout": request.timeout,
             # LiteLLM's hidden retries count nothing and mask errors.
             "max_retries": 0,

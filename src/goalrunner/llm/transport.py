@@ -6,13 +6,12 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.failure import FailureKind, ProviderFailure
 
 MALFORMED = "malformed_arguments"  # the key under which arguments that are not a JSON object are sent
 
@@ -80,57 +79,24 @@ class Reply:
         return message
 
 
-@dataclass(frozen=True)
+@dataclass
 class Request:
-    """One request. What is None is not sent."""
+    """One request, which may be sent several times; `spent` is the usage of all attempts."""
 
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
-    response_format: dict[str, Any] | None = None
+    schema: dict[str, Any] | None = None
+    schema_name: str = "answer"
     temperature: float | None = None
-    streaming: bool = True
-    """Whether the answer comes in pieces. A streamed answer takes longer, so this needs a reader of the pieces."""
+    on_text: Callable[[str], None] | None = None
+    """Gets the text piece by piece. A streamed answer takes longer, so others are not streamed."""
     timeout: float = 600.0  # seconds for the whole call
+    spent: Usage = field(default_factory=Usage)
 
-
-SchemaForm = Literal["json_schema", "json_object", "none"]
-
-_PLAINER: dict[SchemaForm, SchemaForm] = {"json_schema": "json_object", "json_object": "none"}
-_BROKEN = frozenset({500, 501})
-"""What some servers answer to a schema that they do not support; 502, 503 and 529 are about load."""
-
-
-@dataclass(frozen=True)
-class ProviderQuirks:
-    """How a request has to be put for this provider. A model instance remembers what worked."""
-
-    schema_form: SchemaForm = "json_schema"
-    temperature: bool = True
-    schema_proved: bool = False
-    """Whether a request with this schema form was answered: a later 500 is then about the server's health."""
-
-    def apply(self, request: Request, schema: dict[str, Any] | None, name: str) -> Request:
-        """Return the request as this provider takes it."""
-        wanted: dict[str, Any] | None = {
-            "type": "json_schema",
-            "json_schema": {"name": name, "schema": schema, "strict": True},
-        }
-        if self.schema_form == "json_object":
-            # llama.cpp reads the schema beside it; other servers take this as JSON mode.
-            wanted = {"type": "json_object", "schema": schema}
-        if schema is None or self.schema_form == "none":
-            wanted = None
-        return replace(request, response_format=wanted, temperature=request.temperature if self.temperature else None)
-
-    def after(self, failure: ProviderFailure, request: Request) -> ProviderQuirks | None:
-        """Return a plainer form to try at once; None if the failure is about something else."""
-        refused = failure.kind is FailureKind.REJECTED
-        if refused and request.temperature is not None and "temperature" in failure.message.lower():
-            return replace(self, temperature=False)
-        broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not self.schema_proved
-        if request.response_format is not None and (refused or broken):
-            return replace(self, schema_form=_PLAINER[self.schema_form])
-        return None
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the answer comes in pieces."""
+        return self.on_text is not None
 
 
 @dataclass
