@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import pytest
 
-from goalrunner.agents.model_chat import TurnLock
+from goalrunner.agents.model_chat import only_turn
 from goalrunner.core.errors import ConversationBusy
 
 
 def test_a_second_turn_is_refused_and_the_first_is_not_disturbed_by_it() -> None:
-    turns = TurnLock()
-    with turns.hold():
-        with pytest.raises(ConversationBusy, match="has not ended"), turns.hold():
+    turns = Lock()
+    with only_turn(turns):
+        with pytest.raises(ConversationBusy, match="has not ended"), only_turn(turns):
             pass
-        with pytest.raises(ConversationBusy), turns.hold():
+        with pytest.raises(ConversationBusy), only_turn(turns):
             pass
 
 
 def test_after_a_turn_that_failed_there_may_be_another() -> None:
-    turns, turned = TurnLock(), []
-    with pytest.raises(ValueError, match="broken"), turns.hold():
+    turns, turned = Lock(), []
+    with pytest.raises(ValueError, match="broken"), only_turn(turns):
         raise ValueError("broken")
-    with turns.hold():
+    with only_turn(turns):
         turned.append("again")
     assert turned == ["again"]

@@ -186,23 +186,9 @@ class AcpProcess:
         return AgentRun(self._agent.name, self._ending, duration, self._output, self._errors, "; ".join(self._notes))
 
 
-def allowed(request: Any, *, guarded: bool) -> dict[str, Any] | None:
-    """Return the answer that allows it once; None if the agent does not offer that.
-
-    An agent that offers only permission for all later actions gets that unless each action is asked about (`guarded`).
-    """
-    return _chosen(request, ("allow_once",) if guarded else ("allow_once", "allow_always"))
-
-
-def rejected(request: Any) -> dict[str, Any]:
-    """Return the answer that rejects it, once if the agent offers that."""
-    return _chosen(request, ("reject_once", "reject_always")) or CANCELLED
-
-
-def _chosen(request: Any, kinds: tuple[str, ...]) -> dict[str, Any] | None:
-    for kind in kinds:
-        for option in items(at(request, "params", "options")):
-            name = at(option, "optionId")
-            if at(option, "kind") == kind and isinstance(name, str):
-                return {"outcome": {"outcome": "selected", "optionId": name}}
-    return None
+def chosen(request: Any, *kinds: str) -> dict[str, Any] | None:
+    """Return the answer that chooses the first of these kinds of options that the agent offers; None if it offers none."""
+    options = items(at(request, "params", "options"))
+    names = {text(at(option, "kind")): at(option, "optionId") for option in reversed(options)}
+    found = next((names[kind] for kind in kinds if isinstance(names.get(kind), str)), None)
+    return None if found is None else {"outcome": {"outcome": "selected", "optionId": found}}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.agents.acp_process import CANCELLED, allowed, rejected
+from goalrunner.agents.acp_process import CANCELLED, chosen
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
 from goalrunner.agents.jsonrpc import Peer
@@ -214,10 +214,11 @@ class AcpTurn(Turn):
         calls = self._asked_about(at(request, "params", "toolCall"))
         self._asked.update(call.id for call in calls)
         actions = {call.action: call for call in calls if call.effect is not None}
-        answer = None if actions else allowed(request, guarded=False) or CANCELLED
+        allowing = ("allow_once",) if self._guarded else ("allow_once", "allow_always")
+        answer = None if actions else chosen(request, "allow_once", "allow_always") or CANCELLED
         ending: ApprovalDenied | None = None
         for name, call in actions.items():
-            answer = allowed(request, guarded=self._guarded)
+            answer = chosen(request, *allowing)
             denial: str | None = TOO_LONG
             try:
                 if len(call.command) <= LONGEST_ACTION and call.effect is not None:
@@ -232,7 +233,7 @@ class AcpTurn(Turn):
             if denial is not None:
                 self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
                 await self._end(call, ("denied",), f"{denial}\n")
-                answer = rejected(request)
+                answer = chosen(request, "reject_once", "reject_always") or CANCELLED
                 break
         self._peer.answer(request, answer)
         if ending is not None:

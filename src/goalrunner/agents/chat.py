@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from goalrunner.agents.model_chat import (
-    TurnLock,
     answers_due,
     built_in_prompt,
     calls_due,
+    only_turn,
     shorten,
     shown,
     size,
@@ -76,7 +77,7 @@ class ChatConversation:
         self._recorded = 0
         self._told: str | None = None
         self._recorder: Recorder | None = None
-        self._turn_lock = TurnLock()
+        self._turn_lock = Lock()
         self._undecided = False
 
     @property
@@ -135,7 +136,7 @@ class ChatConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        with self._turn_lock.hold():
+        with only_turn(self._turn_lock):
             try:
                 yield
             except BaseException:

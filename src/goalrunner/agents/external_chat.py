@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from threading import Lock
 from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.model_chat import TurnLock
+from goalrunner.agents.model_chat import only_turn
 from goalrunner.agents.turn import reported_result
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, shortened
@@ -39,7 +40,7 @@ class ExternalConversation:
     def __init__(self, agent: ExternalAgent) -> None:
         self.agent = agent
         self.messages: list[dict[str, Any]] = []
-        self._turn_lock = TurnLock()
+        self._turn_lock = Lock()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Run one round. Raise AgentError, BudgetExhausted, ApprovalPending, and ConversationBusy during another turn."""
@@ -56,7 +57,7 @@ class ExternalConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        with self._turn_lock.hold():
+        with only_turn(self._turn_lock):
             recorder.check_budget()
             yield
 

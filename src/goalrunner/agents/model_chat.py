@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from goalrunner.core.agent_ports import Message, Recorded
@@ -14,24 +15,16 @@ from goalrunner.core.errors import ConversationBusy, shortened
 from goalrunner.llm.transport import object_arguments
 
 
-class TurnLock:
-    """Allows one turn of a conversation at a time."""
-
-    def __init__(self) -> None:
-        self._held = False
-
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Hold the lock in the context. Raise ConversationBusy if it is held already."""
-        if self._held:
-            raise ConversationBusy(
-                "the turn of this conversation has not ended", "wait for it to end, or use another conversation"
-            )
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
+@contextmanager
+def only_turn(lock: Lock) -> Iterator[None]:
+    """Hold the lock of a conversation in the context. Raise ConversationBusy if another turn holds it."""
+    if not lock.acquire(blocking=False):
+        hint = "wait for it to end, or use another conversation"
+        raise ConversationBusy("the turn of this conversation has not ended", hint)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 SYSTEM_PROMPT = """\

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_process import allowed, rejected
+from goalrunner.agents.acp_process import chosen
 from goalrunner.agents.acp_turn import AcpCall
 
 WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
@@ -39,8 +39,8 @@ def test_nothing_that_is_reported_of_a_call_does_harm(updates: list[Any]) -> Non
 @settings(deadline=None)
 @given(JSON)
 def test_nothing_that_is_asked_or_answered_does_harm(value: Any) -> None:
-    assert allowed({"params": {"options": value}}, guarded=True) is None
-    assert rejected(value) == {"outcome": {"outcome": "cancelled"}}
+    assert chosen({"params": {"options": value}}, "allow_once") is None
+    assert chosen(value, "reject_once") is None
 
 
 def made(**update: Any) -> AcpCall:
