@@ -136,40 +136,31 @@ def _import() -> Any:
 def _quick_import() -> Iterator[None]:
     """Import without garbage collection, which takes a third of the import, and without warnings.
 
-    LiteLLM's thousands of pydantic models are built at their first use, which saves a sixth of the import.
+    LiteLLM's thousands of pydantic models are built at their first use, which saves a sixth of the import. The default of
+    pydantic for that is not public; where it has moved, nothing is deferred.
     """
     enabled = gc.isenabled()
     loggers = [logger for name in _FILTERED_LOGGERS if not (logger := logging.getLogger(name)).disabled]
+    defaults: dict[str, Any] = {}
+    with suppress(ImportError, AttributeError):
+        defaults = importlib.import_module("pydantic._internal._config").config_defaults
+    before = defaults.get("defer_build")
     gc.disable()
     for logger in loggers:
         logger.disabled = True
     try:
-        with _deferred_models(), warnings.catch_warnings():
+        defaults["defer_build"] = True
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        defaults["defer_build"] = before
         for logger in loggers:
             logger.disabled = False
         if enabled:
             # What modules hold stays for good: later collections need not visit it.
             gc.freeze()
             gc.enable()
-
-
-@contextmanager
-def _deferred_models() -> Iterator[None]:
-    """Let pydantic build models at their first use. Its default is not public; where it has moved, nothing is deferred."""
-    try:
-        defaults: Any = importlib.import_module("pydantic._internal._config").config_defaults
-        before = defaults["defer_build"]
-    except (ImportError, AttributeError, KeyError, TypeError):
-        yield
-        return
-    defaults["defer_build"] = True
-    try:
-        yield
-    finally:
-        defaults["defer_build"] = before
 
 
 PRICE_PARAMS = ("input_cost_per_token", "output_cost_per_token")
@@ -213,10 +204,9 @@ def price(library: Any, model: str, prices: Prices | None, used: Usage, detail: 
 
 def own_prices(params: Mapping[str, Any]) -> Prices | None:
     """Return dollars per input and output token as set in `params`; None unless both are numbers."""
-    try:
+    with suppress(KeyError, TypeError, ValueError):
         return float(params[PRICE_PARAMS[0]]), float(params[PRICE_PARAMS[1]])
-    except (KeyError, TypeError, ValueError):
-        return None
+    return None
 
 
 def is_priced(library: Any, model: str) -> bool:
@@ -234,20 +224,17 @@ def context_window(library: Any, model: str) -> int | None:
 
 @lru_cache(maxsize=64)
 def _info(library: Any, model: str) -> Mapping[str, Any]:
-    # Cached: LiteLLM takes milliseconds for a model that it does not know.
-    try:
-        info: Mapping[str, Any] = library.get_model_info(model)
-    except Exception:
-        return {}
-    return info
+    # Cached: LiteLLM takes milliseconds for a model that it does not know, and raises various errors.
+    with suppress(Exception):
+        return dict(library.get_model_info(model))
+    return {}
 
 
 def provider_of(library: Any, model: str) -> str:
     """Return LiteLLM's name of the provider; empty if it knows none."""
-    try:
+    with suppress(Exception):  # of various types; the call itself reports it
         return str(library.get_llm_provider(model)[1])
-    except Exception:  # LiteLLM raises various errors; the call itself reports it
-        return ""
+    return ""
 
 
 def known_models(library: Any, provider: str) -> list[str]:
