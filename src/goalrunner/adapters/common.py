@@ -16,9 +16,10 @@ from goalrunner.agents.external_chat import GO_ON
 from goalrunner.agents.turn import reported_result
 from goalrunner.app.build import PreparedRun
 from goalrunner.app.run_options import JudgeChoice
-from goalrunner.app.session import finish
+from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import GoalError
+from goalrunner.core.decision import RunRound
+from goalrunner.core.events import RunEnded
 from goalrunner.core.messages import blocks_of, trail_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
@@ -200,41 +201,32 @@ def block_messages(chat: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 class HostedRun:
-    """A run whose rounds a framework drives: it asks for the next prompt where a run would send one.
-
-    Make and use it in one event loop: `next()` for the first prompt, then `next(reply)` after each turn.
-    """
+    """A run whose rounds a framework drives: `next()` returns the first prompt, then `next(reply)` after each turn."""
 
     def __init__(self, prepared: PreparedRun) -> None:
+        self.recorder = prepared.run.recorder
         self._prepared = prepared
-        self._prompts: asyncio.Queue[str] = asyncio.Queue()
-        self._replies: asyncio.Queue[RoundReply | GoalError] = asyncio.Queue()
-        self._task: asyncio.Future[GoalOutcome] = asyncio.ensure_future(finish(prepared))
+        self._round = 0
 
-    async def turn(self, prompt: str) -> RoundReply:
-        """Hand a prompt to the framework, and wait for the end of its turn. Raise what `next` was given as an error."""
-        self._prompts.put_nowait(prompt)
-        reply = await self._replies.get()
-        if isinstance(reply, GoalError):
-            raise reply
-        return reply
+    async def next(self, reply: RoundReply | BaseException | None = None) -> str | GoalOutcome:
+        """Check the end of a turn, or the error that ended it, if there was one; return the next prompt, or the outcome."""
+        run = self._prepared.run
 
-    async def next(self, reply: RoundReply | GoalError | None = None) -> str | GoalOutcome:
-        """Give the reply of a turn, if there was one; return the next prompt, or the outcome."""
-        if reply is not None:
-            self._replies.put_nowait(reply)
-        prompt = asyncio.ensure_future(self._prompts.get())
-        try:
-            await asyncio.wait((prompt, self._task), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # the framework's own task ends
-            self._task.cancel()
-            raise
-        finally:
-            prompt.cancel()
-        return await self._task if self._task.done() else prompt.result()
+        async def work() -> RunRound | RunEnded:
+            if isinstance(reply, BaseException):
+                raise reply
+            if reply is not None:
+                await run.finish_round(self._round, reply)
+            return await run.advance()
 
-    async def cancel(self, reason: str) -> GoalOutcome:
+        with settled(self._prepared, ended=lambda: self._round == 0):
+            step = await run.guarded(work)
+            self._round = step.prompt.round if isinstance(step, RunRound) else 0
+            if isinstance(step, RunRound):
+                return run.begin_round(step.prompt)
+            return run.end(step).model_copy(update={"run_path": str(self._prepared.folder.path)})
+
+    async def cancel(self, reason: str) -> str | GoalOutcome:
         """End the run as cancelled."""
         self._prepared.run.cancel(reason)
-        self._task.cancel()
-        return await self._task
+        return await self.next(asyncio.CancelledError())

@@ -7,6 +7,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -15,7 +16,6 @@ from goalrunner import JUDGE_SYSTEM_PROMPT, Goal, GoalAttempt, GoalOutcome, Judg
 from goalrunner.adapters.common import HostedRun, imported
 from goalrunner.adapters.strands_agent import (
     LIBRARY,
-    LoopConversation,
     StrandsConversation,
     judge_choice,
     reply_of,
@@ -25,7 +25,6 @@ from goalrunner.app.checker import NOT_ISOLATED
 from goalrunner.app.keywords import goal_and_options
 from goalrunner.app.library import prepare_conversation
 from goalrunner.app.run_options import Checks, RunOptions, split_checks
-from goalrunner.core.agent_ports import RoundReply
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of
 from goalrunner.llm.custom import failure_of
@@ -159,15 +158,17 @@ class _AgentLoop:
         self._loop = loop
         self._agent = agent
         self._results = results
-        self._conversation = LoopConversation(agent)
+        self._conversation = StrandsConversation(agent)
         self._host: HostedRun | None = None
+        self._turn = ExitStack()
+        self._snapshot: object = None
         self._resumed = False
         self._input: Any = None
         hooks = imported("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
         agent.add_hook(self._after, hooks.AfterInvocationEvent)
         if not loop.preserve_context:
-            agent.add_hook(self._conversation.before_model, hooks.BeforeModelCallEvent)
+            agent.add_hook(self._before_model, hooks.BeforeModelCallEvent)
 
     async def _before(self, event: Any) -> None:
         """Begin a run, unless the plugin itself resumed the agent."""
@@ -180,20 +181,34 @@ class _AgentLoop:
         with warnings.catch_warnings():  # the plugin has warned already
             warnings.simplefilter("ignore", RuntimeWarning)
             prepared = prepare_conversation(goal, options, self._conversation)
-        self._host = self._conversation.hosted = HostedRun(prepared)
+        self._host, self._snapshot = HostedRun(prepared), None
         first = await self._host.next()
-        if not isinstance(first, str):
+        if isinstance(first, str):
+            self._record(self._host)
+        else:
             self._finish(first)
             event.cancel = first.message
 
+    def _record(self, host: HostedRun) -> None:
+        self._turn.enter_context(self._conversation.recording(host.recorder, keeps_budget=False))
+
+    def _before_model(self, _: Any) -> None:
+        """Take the snapshot for retries: the messages with the original input."""
+        self._snapshot = self._snapshot or self._conversation.checkpoint()
+
     async def _after(self, event: Any) -> None:
         """Check the turn; resume the agent with the next prompt, or keep the result."""
-        if self._host is None:
+        host = self._host
+        if host is None:
             return
-        step = await self._checked(self._host, event.result, sys.exc_info()[1])
+        self._turn.close()
+        step = await self._checked(host, event.result, sys.exc_info()[1])
         if not isinstance(step, str):
             self._finish(step)
             return
+        if self._snapshot is not None:
+            self._conversation.restore(self._snapshot)
+        self._record(host)
         given, self._input = self._input, None
         event.resume = step if given is None else given
         self._resumed = True
@@ -204,10 +219,9 @@ class _AgentLoop:
         if result is None:
             return await host.next(failure_of(error or RuntimeError("the agent gave no result")))
         try:
-            reply: RoundReply | AgentError = reply_of(result)
+            return await host.next(reply_of(result))
         except AgentError as stopped:
-            reply = stopped
-        return await host.next(reply)
+            return await host.next(stopped)
 
     def _finish(self, outcome: GoalOutcome) -> None:
         self._host = None

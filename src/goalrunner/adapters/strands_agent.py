@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from goalrunner.adapters.common import (
     FrameworkConversation,
-    HostedRun,
     Library,
     TurnRecorder,
     block_messages,
@@ -136,32 +135,6 @@ class StrandsConversation(FrameworkConversation):
             for message in openai_messages(event.message):
                 facts = ("error",) if message.get("tool_call_id") in failed else ()
                 await self._turn.add(message, facts)
-
-
-class LoopConversation(StrandsConversation):
-    """A Strands agent that is being invoked: its turns begin and end in the hooks of the plugin."""
-
-    hosted: HostedRun
-
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Let the plugin start the next turn, and record it."""
-        with self.recording(recorder, keeps_budget=False):
-            return await self.hosted.turn(prompt)
-
-    def checkpoint(self) -> object:
-        """Return an empty place for the snapshot: the original input is not in the messages yet."""
-        self._first: list[object] = []
-        return self._first
-
-    def restore(self, checkpoint: object) -> None:
-        """Load the snapshot that was taken before the first model call."""
-        if self._first:
-            super().restore(self._first[0])
-
-    def before_model(self, _: Any) -> None:
-        """Take the snapshot."""
-        if not self._first:
-            self._first.append(super().checkpoint())
 
 
 def reply_of(result: Any) -> RoundReply:
