@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -215,7 +215,7 @@ class ChatConversation:
         self._undecided = False
         recorder.tool_called(call.id, tool, summary)
         if denial is not None:
-            result = replace(refused(call, tool, summary, denial, "denied"), facts=("denied",))
+            result = refused(call, tool, summary, denial, "denied")
         elif self.toolbox:
             result = await self.toolbox.run(call, recorder.scratch)
         else:

@@ -32,10 +32,9 @@ def inside(root: Path, text: str, *, exists: bool = False) -> Path:
         raise ToolError("the path is empty or contains a NUL character; give one relative to the workspace")
     real = Path(os.path.realpath(root / text))
     if not real.is_relative_to(root):
-        said = f"{text} leads to {real}, outside the workspace {root}; the file tools work only inside it"
-        raise ToolError(said, "outside the workspace")
+        raise ToolError(f"{text} is outside the workspace {root}; the file tools work only inside it")
     if exists and not real.exists():
-        raise ToolError(f"{text} does not exist in the workspace", "does not exist")
+        raise ToolError(f"{text} does not exist in the workspace")
     return real
 
 
@@ -106,7 +105,7 @@ class FileTool(Tool):
         path = inside(place.workspace, self.path)
         name = path.relative_to(place.workspace).as_posix()
         if path == place.secret:
-            raise ToolError(f"{name} is the goal file, which is not readable in this run", "not readable")
+            raise ToolError(f"{name} is the goal file, which is not readable in this run")
         return name
 
 

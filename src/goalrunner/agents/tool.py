@@ -22,11 +22,7 @@ Scratch = Callable[[str], Path]
 
 
 class ToolError(Exception):
-    """A call that cannot be done. Its text goes to the model; `short` is a shorter one for people."""
-
-    def __init__(self, text: str, short: str = "") -> None:
-        super().__init__(text)
-        self.short = short
+    """A call that cannot be done. Its text goes to the model; people see its beginning, up to a semicolon."""
 
 
 @dataclass(frozen=True)

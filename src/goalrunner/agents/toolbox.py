@@ -64,11 +64,7 @@ class Toolbox:
             tool = self._read(call)
         except ToolError:
             return Described(name, one_line(call.arguments if known else f"{call.name} {call.arguments}"))
-        try:
-            effect = tool.effect(self._place)
-        except (ToolError, OSError):
-            effect = None
-        return Described(name, one_line(tool.shown()), effect)
+        return Described(name, one_line(tool.shown()), tool.effect(self._place))
 
     async def run(self, call: ToolCall, scratch: Scratch) -> ToolResult:
         """Run a call. A failure is a result with the fact "error", never an exception."""
@@ -80,10 +76,9 @@ class Toolbox:
             answer = await tool.run(self._place, scratch)
         except ToolError as error:
             name = call.name if call.name in self._tools else UNKNOWN_TOOL
-            return refused(call, name, command, str(error), error.short)
+            return refused(call, name, command, str(error))
         except OSError as error:
-            why = error.strerror or str(error)
-            return refused(call, call.name, command, f"{call.name} failed: {why}", why.lower())
+            return refused(call, call.name, command, f"{call.name} failed: {error.strerror or error}")
         return ToolResult(
             tool_call_id=call.id,
             tool=call.name,
@@ -118,15 +113,14 @@ def read_arguments(text: str) -> dict[str, Any]:
     return {name: given for name, given in value.items() if given is not None}
 
 
-def refused(call: ToolCall, tool: str, command: str, reason: str, short: str = "") -> ToolResult:
-    """Return the result of a call that was not done. `short` is the reason for people, by default the beginning of `reason`."""
-    said = short or reason.partition("\n")[0].partition("; ")[0].rstrip(":")
+def refused(call: ToolCall, tool: str, command: str, reason: str, fact: str = "error") -> ToolResult:
+    """Return the result of a call that was not done."""
     return ToolResult(
         tool_call_id=call.id,
         tool=tool,
         command=command,
-        facts=("error",),
+        facts=(fact,),
         output=f"{reason}\n".encode(errors="replace"),
-        summary=f"error: {one_line(said, _LONGEST_REASON)}",
+        summary=f"{fact}: {one_line(reason.partition('; ')[0], _LONGEST_REASON)}",
         writes=False,
     )

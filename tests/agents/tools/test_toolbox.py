@@ -257,17 +257,9 @@ async def test_nothing_outside_is_read_or_written(run: Run, workspace: Path, tmp
         "write_file": {"content": "x"},
         "edit_file": {"old": "secret", "new": "x"},
     }[tool]
-    rule = f"outside the workspace {workspace}; the file tools work only inside it"
-    assert [
-        await refusal(run, tool, path=path, **more)
-        for path in ("../outside.txt", str(outside), "link", "folder/outside.txt", "dangling")
-    ] == [
-        f"../outside.txt leads to {outside}, {rule}",
-        f"{outside} leads to {outside}, {rule}",
-        f"link leads to {outside}, {rule}",
-        f"folder/outside.txt leads to {outside}, {rule}",
-        f"dangling leads to {tmp_path / 'none'}, {rule}",
-    ]
+    for path in ("../outside.txt", str(outside), "link", "folder/outside.txt", "dangling"):
+        expected = f"{path} is outside the workspace {workspace}; the file tools work only inside it"
+        assert await refusal(run, tool, path=path, **more) == expected
     assert outside.read_text() == "secret"
     assert not (tmp_path / "none").exists()
 
@@ -378,8 +370,8 @@ async def test_what_is_no_text_is_not_edited(run: Run, workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("read_file", {"path": "../outside.txt"}, "error: outside the workspace"),
-        ("read_file", {"path": "none.txt"}, "error: does not exist"),
+        ("read_file", {"path": "../outside.txt"}, "error: ../outside.txt is outside the workspace"),
+        ("read_file", {"path": "none.txt"}, "error: none.txt does not exist in the workspace"),
         ("write_file", {"path": "folder", "content": "x"}, "error: folder is not a regular file"),
         ("edit_file", {"path": "a.py", "old": "zzz", "new": "y"}, 'error: "old" does not occur in a.py'),
         ("read_file", {}, "error: the arguments do not fit"),
@@ -391,7 +383,7 @@ async def test_the_summary_of_a_refused_call_has_the_reason_in_few_words(
     (workspace / "folder").mkdir()
     (workspace / "a.py").write_text("x = 1\n")
     result, _ = await run(name, **arguments)
-    assert result.summary == said
+    assert result.summary.startswith(said)
 
 
 # --- a file that is kept from the agent
@@ -414,7 +406,10 @@ async def test_a_secret_file_is_not_opened(
     (workspace / "link.toml").symlink_to("goal.toml")
     box = Toolbox(workspace, ProcessLauncher(), {"PATH": os.environ["PATH"]}, secret=workspace / "goal.toml")
     result = await box.run(call(name, path=path, **arguments), lambda suffix: tmp_path / suffix)
-    assert (result.facts, result.summary) == (("error",), "error: not readable")
+    assert (result.facts, result.summary) == (
+        ("error",),
+        "error: goal.toml is the goal file, which is not readable in this run",
+    )
     assert (workspace / "goal.toml").read_text() == "a secret\n"
 
 
