@@ -33,7 +33,7 @@ def request(events: Trail, *, deliverable: str = "workspace") -> AuditRequest:
 def objection(output: str, quote: str) -> str:
     """What there is against quoting these words from this output."""
     evidence = Evidence(request(trail(seen(1, output))))
-    return evidence.reason(evidence.check(Citation(observation="o1", quote=quote)))
+    return evidence.check(Citation(observation="o1", quote=quote)).objection
 
 
 def judged(
@@ -309,6 +309,6 @@ def test_a_large_output_is_searched_in_linear_time() -> None:
     output = "".join(f"{number}\tline é {number % 7} ok ok ok\r\n" for number in range(150_000))
     evidence = Evidence(request(trail(seen(1, output))))
     began = time.perf_counter()
-    assert evidence.reason(evidence.check(Citation(observation="o1", quote="149999\tline é 3 ok"))) == ""
-    assert evidence.reason(evidence.check(Citation(observation="o1", quote="ok ok ... never"))) != ""
+    assert evidence.check(Citation(observation="o1", quote="149999\tline é 3 ok")).objection == ""
+    assert evidence.check(Citation(observation="o1", quote="ok ok ... never")).objection != ""
     assert time.perf_counter() - began < 10

@@ -95,7 +95,7 @@ async def test_what_is_out_of_date_goes_to_the_agent_at_once() -> None:
     model = ScriptedJudgeModel([answer([GOOD], [TYPED])])
     audit = await LLMJudge(model).audit(aged("o1"), AuditNotes())
     assert audit.stale_only
-    assert audit.verdict.missing == "the tests pass: Citation invalid: o1 is stale. Run pytest -q again: x."
+    assert audit.verdict.missing == "the tests pass: Citation invalid: o1 is stale: x. Run pytest -q again."
     assert len(model.asked) == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalrunner.core.ports import Audit, AuditRequest
-from goalrunner.judge.citations import check, remedy, why_stale
+from goalrunner.judge.citations import again, check
 from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.support.trails import seen, trail
 
@@ -49,7 +49,7 @@ def test_a_stale_citation_does_not_count_and_says_what_would() -> None:
     assert [one.satisfied for one in audit.verdict.criteria] == [False, True]
     assert audit.refusals == ("the tests pass: o12 is stale: src/a.py changed after o12.",)
     assert audit.verdict.missing == (
-        "the tests pass: Citation invalid: o12 is stale. Run pytest -q again: src/a.py changed after o12."
+        "the tests pass: Citation invalid: o12 is stale: src/a.py changed after o12. Run pytest -q again."
     )
     assert audit.citations_checked == 2
     assert audit.stale_only
@@ -70,7 +70,7 @@ def test_a_fresh_citation_beside_a_stale_one_is_enough() -> None:
 
 def test_what_is_stale_for_no_known_reason_is_stale() -> None:
     audit = judged(entry("the tests pass", TESTS), stale={"o12": ""})
-    assert audit.verdict.missing.endswith("Run pytest -q again: something changed after o12.")
+    assert audit.verdict.missing.endswith("o12 is stale: something changed after o12. Run pytest -q again.")
 
 
 def test_what_never_stood_there_is_not_excused_by_freshness() -> None:
@@ -106,7 +106,8 @@ def test_a_judge_that_itself_waits_for_fresh_evidence_is_understood() -> None:
     audit = judged(waiting, entry("it is typed", TYPES), complete=False, score=0.4, criteria=("the tests pass",))
     assert audit.stale_only
     assert audit.verdict.missing == (
-        "the tests pass: the run is out of date\nthe tests pass: Run pytest -q again: src/a.py changed after o12."
+        "the tests pass: the run is out of date\n"
+        "the tests pass: o12 is stale: src/a.py changed after o12. Run pytest -q again."
     )
 
 
@@ -137,19 +138,12 @@ def test_blocked_and_complete_at_once_is_not_complete() -> None:
 def test_a_file_is_to_be_looked_at_again() -> None:
     item, _ = seen(1, "", source="read_file", command="src/b.py")
     item = item.model_copy(update={"path": "src/b.py"})
-    assert remedy([item, item], {"o1": "src/b.py changed after o1."}) == (
-        "Look at src/b.py again: src/b.py changed after o1."
-    )
+    assert again([item, item]) == "Look at src/b.py again."
 
 
 def test_a_long_command_is_named_shortly() -> None:
     item, _ = seen(1, "", command="python - <<E\n" + "x = 1\n" * 500 + "E")
-    said = remedy([item], {"o1": "a.py changed"})
+    said = again([item])
     assert said.startswith("Run python - <<E x = 1 x = 1 ")
-    assert said.endswith("… again: a.py changed.")
+    assert said.endswith("… again.")
     assert len(said) < 250
-
-
-def test_what_is_not_in_the_map_is_fresh() -> None:
-    item, _ = seen(2, "")
-    assert why_stale(item, {"o12": "a.py changed"}) == ""

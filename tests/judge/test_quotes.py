@@ -20,7 +20,7 @@ def objection(command: str, output: str, quote: str) -> str:
     events = trail(seen(1, output, command=command, facts=("exit 0",)))
     request = AuditRequest("Do it.", (), (), "workspace", 1, events)
     evidence = Evidence(request)
-    return evidence.reason(evidence.check(Citation(observation="o1", quote=quote)))
+    return evidence.check(Citation(observation="o1", quote=quote)).objection
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_short_parts_between_dots_must_be_whole_lines_too() -> None:
 def test_the_fact_still_proves_what_the_words_do_not() -> None:
     events = trail(seen(1, "EXISTS\n", command="test -f a.txt && echo EXISTS", facts=("exit 0",)))
     evidence = Evidence(AuditRequest("Do it.", (), (), "workspace", 1, events))
-    assert evidence.reason(evidence.check(Citation(observation="o1", fact="exit 0"))) == ""
+    assert evidence.check(Citation(observation="o1", fact="exit 0")).objection == ""
 
 
 words = st.text("ab 12.\n", min_size=1, max_size=30)

@@ -12,7 +12,7 @@ from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import check, is_fact, remedy
+from goalrunner.judge.citations import again, check, is_fact
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
 from goalrunner.judge.prompt_text import BARRED, LEFT, OPINION
 from goalrunner.judge.prompt_text import REPORTED as REPORTED_RULE
@@ -81,10 +81,7 @@ def test_the_remedy_is_one_that_helps() -> None:
 
 
 def test_a_stale_report_is_to_be_run_in_a_round_of_its_own() -> None:
-    stale = {"o1": "a.py changed in the round in which claude reported o1"}
-    assert remedy([REPORTED[0]], stale) == (
-        "Run pytest -q again, in a round that changes no file: a.py changed in the round in which claude reported o1."
-    )
+    assert again([REPORTED[0]]) == "Run pytest -q again, in a round that changes no file."
 
 
 def test_a_fact_may_be_cited_as_it_stands_in_its_heading() -> None:

@@ -110,8 +110,8 @@ def test_a_claim_is_never_evidence(session: Session, path: Path) -> None:
     evidence = Evidence(audit_request("The tests pass.", trail, deliverable="workspace"))
     for item in observations(trail):
         for claim in session.claims:
-            assert not evidence.check(Citation(observation=item.id, quote=claim)).counts
-    assert evidence.check(Citation(observation="o1", quote=TESTS)).counts
+            assert evidence.check(Citation(observation=item.id, quote=claim)).objection
+    assert not evidence.check(Citation(observation="o1", quote=TESTS)).objection
 
 
 @every

@@ -30,8 +30,7 @@ from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation
 from goalrunner.core.ports import Launcher, Reviewer, Validator
 from goalrunner.engine.journal import Parts
-from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.critic import ModelCritic
+from goalrunner.judge.audit import LLMJudge, ModelCritic
 from goalrunner.llm import LLM
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog

@@ -1,46 +1,33 @@
-"""One audit, and a second opinion: a new conversation with the judge's model, and the check of its citations."""
+"""Audits, second opinions and critiques: each a new conversation with a model; and the check of the citations."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
+from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import JudgeConfig
+from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS, JudgeConfig
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import Audit, AuditRequest, Confirmation
-from goalrunner.core.verdict import GoalVerdict
+from goalrunner.core.ports import Audit, AuditRequest, Confirmation, ValidationContext
+from goalrunner.core.verdict import Critique, GoalVerdict, UnusableCritiqueError, critique_of, failed_critique
+from goalrunner.judge import prompt_builder, verdict_schema
 from goalrunner.judge.citations import Examination, examine, with_ids
 from goalrunner.judge.excerpt import SECOND_LOOK
-from goalrunner.judge.prompt_builder import (
-    Events,
-    audit_form,
-    audit_prompt,
-    audit_request,
-    least_tokens,
-    look_prompt,
-    opinion_form,
-    requested_observations,
-)
+from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens
 from goalrunner.judge.prompt_text import Form, correction_prompt, repair_prompt
 from goalrunner.judge.replay import Replay, Replays
-from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_confirmation, parse_reply, settled
-from goalrunner.judge.verdict_schema import (
-    AbsentRequirementError,
-    JudgeOutcome,
-    Opinion,
-    matched,
-    requirements_of,
-    strict_schema,
-)
+from goalrunner.judge.verdict_parser import UnreadableReplyError, only_object, parse_confirmation, parse_reply, settled
+from goalrunner.judge.verdict_schema import AbsentRequirementError, JudgeOutcome, Opinion, strict_schema
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
 
@@ -49,6 +36,10 @@ REPAIRS = 2
 
 _ECHO = 8_000
 """Characters of its own answer that the judge sees again."""
+
+
+def _nonce() -> str:
+    return secrets.token_hex(4)
 
 
 class AuditRecorder(Protocol):
@@ -80,11 +71,17 @@ class JudgeSession:
         self._messages: list[dict[str, Any]] = []
         self._repairs, self._finish_reason = REPAIRS, ""
 
-    async def begin(self, request: AuditRequest, nonce: str, max_tokens: int) -> None:
-        """Add the rules and the prompt."""
+    async def begin(self, request: AuditRequest, nonce: str, most: int) -> int:
+        """Add the rules and the prompt; return its tokens: `most`, at most half of the context window, enough for the goal."""
+        window = self._llm.context_window()
+        if window is not None:
+            most = min(most, max(window // 2, least_tokens(request, self._form)))
         # In a thread: outputs may be large, and the deadline must not wait for them.
-        prompt = await in_thread(partial(audit_prompt, request, nonce=nonce, max_tokens=max_tokens, form=self._form))
+        prompt = await in_thread(
+            partial(prompt_builder.audit_prompt, request, nonce=nonce, max_tokens=most, form=self._form)
+        )
         self._messages = [{"role": "system", "content": self._form.rules}, {"role": "user", "content": prompt}]
+        return most
 
     async def ask(self) -> str:
         """Return the judge's next answer. Raise ModelError or BudgetExhausted."""
@@ -134,6 +131,15 @@ class JudgeSession:
             self._recorder.audit_failed(kind, detail)
 
 
+class CriticAnswer(BaseModel):
+    """The form of a critic's answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    score: float = Field(ge=0, le=1)
+    feedback: str
+
+
 UNREADABLE = "the judge gave no valid answer"
 """What is missing in the verdict for an unreadable answer. The agent never sees it."""
 
@@ -146,7 +152,7 @@ class LLMJudge:
         llm: LLM,
         config: JudgeConfig | None = None,
         *,
-        nonce: Callable[[], str] = lambda: secrets.token_hex(4),
+        nonce: Callable[[], str] = _nonce,
         redact: Callable[[str], str] = str,
         examine: Callable[[JudgeOutcome, AuditRequest], Examination] | None = None,
         replay: Replay | None = None,
@@ -169,10 +175,9 @@ class LLMJudge:
         if self._config.require == "runner":
             request = replace(request, require="runner")
         nonce = self._nonce()
-        form = audit_form(self._config.system_prompt)
+        form = prompt_builder.audit_form(self._config.system_prompt)
         session = JudgeSession(self._llm, recorder, form, (JudgeOutcome, "verdict"), self._redact)
-        most = self._most(request, form)
-        await session.begin(request, nonce, most)
+        most = await session.begin(request, nonce, self._config.max_tokens)
         expanded, checked = False, None
         replays = Replays(self._replay, recorder)
         while True:
@@ -184,13 +189,13 @@ class LLMJudge:
                 return checked  # this question was only another chance
             try:
                 outcome: JudgeOutcome = await in_thread(parse_reply, text)
-                requested = [] if expanded else requested_observations(outcome.need, request)
+                requested = [] if expanded else prompt_builder.requested_observations(outcome.need, request)
                 if requested:
                     expanded = True
                     # A quarter of the context window stays free.
                     window = self._llm.context_window() or SECOND_LOOK * 4 * most
                     room = min(SECOND_LOOK * most, window * 3 // 4 - most)
-                    look = partial(look_prompt, request, requested, nonce=nonce, max_tokens=room)
+                    look = partial(prompt_builder.look_prompt, request, requested, nonce=nonce, max_tokens=room)
                     session.add(await in_thread(look))
                     continue
                 outcome = settled(outcome)
@@ -215,9 +220,9 @@ class LLMJudge:
         Raises as `audit` does.
         """
         nonce = self._nonce()
-        form = opinion_form(claim, nonce)
+        form = prompt_builder.opinion_form(claim, nonce)
         session = JudgeSession(self._llm, recorder, form, (Opinion, "opinion"), self._redact)
-        await session.begin(request, nonce, self._most(request, form))
+        await session.begin(request, nonce, self._config.max_tokens)
         while True:
             text = await session.ask()
             try:
@@ -226,10 +231,28 @@ class LLMJudge:
                 if not session.repair(str(error)):
                     return Confirmation(confirmed=False, reason=f"The second opinion could not be read. {error}")
 
-    def _most(self, request: AuditRequest, form: Form) -> int:
-        """Return the tokens of the prompt: as configured, at most half of the context window, but enough for the goal."""
-        most, window = self._config.max_tokens, self._llm.context_window()
-        return most if window is None else min(most, max(window // 2, least_tokens(request, form)))
+
+class ModelCritic:
+    """A critic that asks a model. Critiques share no memory."""
+
+    def __init__(self, llm: LLM, *, nonce: Callable[[], str] = _nonce, redact: Callable[[str], str] = str) -> None:
+        """`redact` replaces secrets in every message before it is sent."""
+        self._llm, self._nonce, self._redact = llm, nonce, redact
+
+    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
+        """Ask, and again after an answer that cannot be read. Raise ModelError and BudgetExhausted."""
+        nonce = self._nonce()
+        form = prompt_builder.critic_form(context.response, nonce)
+        session = JudgeSession(self._llm, recorder, form, (CriticAnswer, "critique"), self._redact, "critic")
+        await session.begin(evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form)))
+        while True:
+            text = await session.ask()
+            try:
+                found = only_object(text, "a score", re.compile(r'"score"\s*:'), lambda value: "score" in value)
+                return critique_of({name: found[name] for name in ("score", "feedback") if name in found})
+            except (UnreadableReplyError, UnusableCritiqueError) as error:
+                if not session.repair(str(error)):
+                    return failed_critique(f"its answer could not be read: {error}")
 
 
 async def judge_goal_async(
@@ -252,5 +275,6 @@ async def judge_goal_async(
 
 
 def examined(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
-    matching = matched(outcome, requirements_of(request.success_criteria, request.constraints))
+    requirements = verdict_schema.requirements_of(request.success_criteria, request.constraints)
+    matching = verdict_schema.matched(outcome, requirements)
     return examine(outcome, with_ids(matching, request.trail), request)

@@ -10,7 +10,7 @@ from typing import Literal
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.judge.evidence import Stale, deliverable_response, plain_fact, shortened, without_brackets
+from goalrunner.judge.evidence import deliverable_response, plain_fact, shortened, without_brackets
 from goalrunner.judge.excerpt import TOKEN
 from goalrunner.judge.text_matching import LONGEST, SHORT, Command, Output, folded, forms_of, says_something
 from goalrunner.judge.verdict_schema import JudgeOutcome, missing_of, requirements_of
@@ -30,16 +30,11 @@ class Checked:
     """The result of checking one citation."""
 
     objection: str = ""
-    """Why it does not hold; empty if its content exists."""
+    """Why it does not count, without a full stop; empty if it does."""
     unfounded: bool = False
     """Whether its content does not exist."""
     stale: Observation | None = None
     """The cited observation, if its content exists but no longer counts."""
-
-    @property
-    def counts(self) -> bool:
-        """Whether it proves something now."""
-        return not self.objection and self.stale is None
 
 
 class Evidence:
@@ -67,15 +62,12 @@ class Evidence:
             looked_up = _fact(observation, citation.fact)
         else:
             looked_up = self._quote(observation, citation.quote or "")
-        if looked_up.objection or not why_stale(observation, self.request.stale):
+        if looked_up.objection or observation.id not in self.request.stale:
             return looked_up
-        return Checked(stale=observation)
-
-    def reason(self, checked: Checked) -> str:
-        """Return why a checked citation does not count, in a sentence without a full stop; empty if it counts."""
-        if checked.stale is None:
-            return checked.objection
-        return f"{checked.stale.id} is stale: {why_stale(checked.stale, self.request.stale)}"
+        why = " ".join(self.request.stale[observation.id].split()).rstrip(". ")
+        return Checked(
+            f"{observation.id} is stale: {why or f'something changed after {observation.id}'}", stale=observation
+        )
 
     @property
     def remedy(self) -> str:
@@ -141,22 +133,15 @@ def _comparable(fact: str) -> str:
     return f"exit {code[1]}" if code else text
 
 
-def why_stale(observation: Observation, stale: Stale) -> str:
-    """Return why an observation no longer counts, without a full stop; empty if it is fresh."""
-    if observation.id not in stale:
-        return ""
-    return " ".join(stale[observation.id].split()).rstrip(". ") or f"something changed after {observation.id}"
-
-
-def remedy(observations: Sequence[Observation], stale: Stale) -> str:
-    """Return what to run again, and why: `Run pytest -q again: src/a.py changed after o12.`"""
+def again(observations: Sequence[Observation]) -> str:
+    """Return what to do to have stale observations anew: `Run pytest -q again.`"""
     sentences = []
     for item in observations:
         what = shortened(item.command, _LONGEST_COMMAND) or item.source
         verb = "Run" if item.path is None or item.reported_by else "Look at"
         # A reported observation counts only if its whole round left the files as they were.
         alone = ", in a round that changes no file" if item.reported_by else ""
-        sentences.append(f"{verb} {what} again{alone}: {why_stale(item, stale)}.")
+        sentences.append(f"{verb} {what} again{alone}.")
     return " ".join(list(dict.fromkeys(sentences))[:_MOST_REMEDIES])
 
 
@@ -227,13 +212,9 @@ def examine(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request
         stale_only = stale_only and {one.text for one in required} <= {one.criterion.criterion for one in findings}
     else:
         stale_only = stale_only and outcome.complete and not too_low
-    results = [(finding, result) for finding in findings for result in finding.results]
-    refusals = [
-        f"{_short(finding.criterion.criterion)}: {evidence.reason(result)}."
-        for finding, result in results
-        if not result.counts
-    ]
-    audit = Audit(verdict, len(results), tuple(refusals), stale_only)
+    results = [(_short(finding.criterion.criterion), result) for finding in findings for result in finding.results]
+    refusals = tuple(f"{name}: {result.objection}." for name, result in results if result.objection)
+    audit = Audit(verdict, len(results), refusals, stale_only)
     return Examination(audit, tuple(sentence for finding in findings for sentence in finding.mendable))
 
 
@@ -256,33 +237,32 @@ def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Findin
     """Check the citations of a criterion that the judge calls satisfied."""
     results = [evidence.check(citation) for citation in criterion.evidence]
     unfounded = any(result.unfounded for result in results)
-    counts = any(result.counts for result in results)
+    counts = any(not result.objection for result in results)
     if counts and not unfounded:
         return _Finding(criterion, "proven", results)
     stale = [result.stale for result in results if result.stale is not None]
-    reasons = [f"{result.stale.id} is stale" if result.stale else result.objection for result in results]
-    reason = "; ".join(filter(None, reasons))
+    reason = "; ".join(result.objection for result in results if result.objection)
     finding = "Some citations are invalid" if counts else "Citation invalid" if reason else "No evidence is cited"
-    again = remedy(stale, evidence.request.stale) if stale and not counts else evidence.remedy
-    missing = f"{finding}: {reason}. {again}" if reason else f"{finding}. {again}"
+    remedy = again(stale) if stale and not counts else evidence.remedy
+    missing = f"{finding}: {reason}. {remedy}" if reason else f"{finding}. {remedy}"
     unproven = f"{criterion.criterion}: {missing}"
     failed = criterion.model_copy(update={"satisfied": False, "missing": missing})
     if stale and not counts and not unfounded:
         return _Finding(failed, "stale", results, unproven)
-    faults = (
-        [f"{result.objection}." for result in results if result.objection] if results else ["nothing is cited for it."]
-    )
+    faults = [f"{result.objection}." for result in results if result.objection and result.stale is None]
     name = _short(criterion.criterion)
-    return _Finding(failed, "unfounded", results, unproven, tuple(f"{name}: {fault}" for fault in faults))
+    mendable = tuple(f"{name}: {fault}" for fault in (faults if results else ["nothing is cited for it."]))
+    return _Finding(failed, "unfounded", results, unproven, mendable)
 
 
 def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
     """Return what to run again if a criterion is open only because its evidence, which shows no failure, is stale."""
-    stale = [evidence.check(citation).stale for citation in criterion.evidence]
-    proof = [item for item in stale if item is not None and not any(map(_FAILING.match, item.facts))]
-    if not stale or len(proof) < len(stale):
+    results = [evidence.check(citation) for citation in criterion.evidence]
+    proof = [item for item in (one.stale for one in results) if item and not any(map(_FAILING.match, item.facts))]
+    if not results or len(proof) < len(results):
         return _Finding(criterion, "open")
-    return _Finding(criterion, "waiting", unproven=f"{criterion.criterion}: {remedy(proof, evidence.request.stale)}")
+    reason = "; ".join(dict.fromkeys(result.objection for result in results))
+    return _Finding(criterion, "waiting", unproven=f"{criterion.criterion}: {reason}. {again(proof)}")
 
 
 def _short(text: str) -> str:

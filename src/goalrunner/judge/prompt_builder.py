@@ -20,6 +20,8 @@ from goalrunner.judge.prompt_text import (
     AUDIT,
     BARRED,
     CHANGED,
+    CRITIC_FORMAT,
+    CRITIC_SYSTEM_PROMPT,
     HAPPENED,
     LEFT,
     OPINION,
@@ -35,6 +37,7 @@ _LISTED = 100 * TOKEN
 _LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 2 * _LISTED
 _LEAST_LOOK = 4 * LEAST
 _CLAIM = 400 * TOKEN
+_RESPONSE = 3_000 * TOKEN
 
 Deliverable = Literal["workspace", "response"]
 Events = Trail | Sequence[Mapping[str, Any]]
@@ -122,6 +125,13 @@ def opinion_form(claim: str, nonce: str) -> Form:
     report = fence("report", excerpt(claim.strip(), _CLAIM, nonce), nonce, harmless=True)
     title = "It is reported that the work on this goal is blocked. The report is a claim, not evidence:"
     return replace(OPINION, question=f"{title}\n{report}\n\n{OPINION.question}")
+
+
+def critic_form(response: str, nonce: str) -> Form:
+    """Return the form that asks a critic for a score. `response` is the agent's last message."""
+    said = fence("response", excerpt(response.strip(), _RESPONSE, nonce), nonce, harmless=True)
+    title = "The agent's last message of this round, a claim like any other:"
+    return Form(CRITIC_SYSTEM_PROMPT, f"{title}\n{said}\n\n{CRITIC_FORMAT}")
 
 
 def check_room(goal: Goal) -> None:
