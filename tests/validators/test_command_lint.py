@@ -37,11 +37,6 @@ def weaknesses(line: str) -> tuple[str, ...]:
             "the exit code of `npm test; echo ok` is not npm's",
             "set -e; npm ci; npm test; echo ok",
         ),
-        (
-            "ruff check .; pytest",
-            "the exit code of `ruff check .; pytest` is not ruff's",
-            "set -e; ruff check .; pytest",
-        ),
         ("pytest; echo $?", "the exit code of `pytest; echo $?` is not pytest's", "set -e; pytest; echo $?"),
         ("pytest &", "`pytest &` does not wait for pytest", "pytest"),
         (

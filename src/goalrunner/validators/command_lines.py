@@ -14,6 +14,7 @@ from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import SHELLS, Program, programs
+from goalrunner.core.shell_syntax import Lost
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.runners import calls
 
@@ -135,16 +136,7 @@ def stem(path: str) -> str:
     return _AROUND.sub("", Path(path).name)
 
 
-_CHECKERS = frozenset(
-    """
-    ruff mypy pyright basedpyright flake8 pylint black isort bandit tox nox make just task ctest rspec phpunit eslint
-    tsc biome prettier shellcheck golangci-lint diff cmp grep
-    """.split()  # noqa: SIM905 - a table, to be read
-)
-"""Programs whose exit code is their answer, beside the known test runners."""
 _SURE = frozenset({"true", ":", "echo", "printf"})
-_PASSING = frozenset({"tee", "tail", "head", "cat", "less", "more", "ts"})
-"""Programs that end a pipeline to show or keep output."""
 _NO_CHECKS = _SURE | frozenset(
     """
     cd rm mkdir cp mv touch chmod ln export set unset source . trap sleep kill pkill wait read exit test [ [[ (( cat ls
@@ -172,35 +164,29 @@ def _traps(command: str) -> Iterator[str]:
     # One program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
     given = [word for one in found if one.name not in _SURE for word in (*one.words[1:], *one.assignments)]
     used = any("$?" in word or "PIPESTATUS" in word for word in given)
-    checks = [program for program in found if program.name and program.name not in _NO_CHECKS]
-    for program in found:
-        words = program.words
-        certain = program in direct or program.name in _CHECKERS or "/" in (words or ("",))[0]
-        for word in words[1:] if certain else ():
+    last = [program for program in found if program.name and program.name not in _NO_CHECKS][-1:]
+    for program in (program for program in found if program in direct or program in last):
+        for word in program.words[1:]:
             if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(f"{program.name} {word}"):
                 yield f"`{word}` of {program.name} {reason}"
-        if certain or program in checks[-1:]:
-            yield from _of_position(program, command, certain=certain, used=used)
+        if program.command.lost is not None:
+            yield from _of_position(program, program.command.lost, command, used=used)
 
 
-def _of_position(program: Program, command: str, *, certain: bool, used: bool) -> Iterator[str]:
-    """Yield what takes the place of a program's exit code; if the program may not be a check, only what always passes."""
-    lost = program.command.lost
-    if lost is None:
-        return
+def _of_position(program: Program, lost: Lost, command: str, *, used: bool) -> Iterator[str]:
+    """Yield what takes the place of a program's exit code, with a line to write instead."""
     inner = programs(lost.instead)
     instead = inner[-1].name if inner else next(iter(lost.instead.split()), lost.instead)
-    sure = instead in _SURE or lost.instead == "exit 0"
     line = lost.whole if any(name in SHELLS for name in program.through) else command
     match lost.how:
-        case "|" if not program.pipefail and (certain or instead in _PASSING):
+        case "|" if not program.pipefail:
             checked = f"bash -o pipefail -c {shlex.quote(line)}"
             yield f"the exit code of `{lost.whole}` is {instead}'s; write: {checked}"
-        case "||" if sure:
+        case "||" if instead in _SURE or lost.instead == "exit 0":
             checked = lost.whole.removesuffix(f" || {lost.instead}")
             whole = line.replace(lost.whole, checked) if lost.whole in line else checked
             yield f"`{lost.whole}` passes even if {program.name} fails; write: {whole}"
-        case ";" if not program.strict and not used and (certain or sure):
+        case ";" if not program.strict and not used:
             yield f"the exit code of `{lost.whole}` is not {program.name}'s; write: set -e; {line}"
-        case "&" if certain:
+        case "&":
             yield f"`{lost.whole}` does not wait for {program.name}; write: {lost.whole.removesuffix(' &')}"
