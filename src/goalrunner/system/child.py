@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import os
 import secrets
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from signal import SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH, Signals
+from signal import SIGKILL, SIGTERM, Signals
 
 from goalrunner.system import processes
 from goalrunner.system.processes import Process, Watchdog, adopt_orphans, lowered_limit, send_signal, tagged
@@ -85,7 +84,7 @@ class ChildProcess:
         await ready(self._pidfd, seconds)
         return self.ended()
 
-    def signal_group(self, number: signal.Signals) -> None:
+    def signal_group(self, number: Signals) -> None:
         """Send a signal to every process that is still in its group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
@@ -243,9 +242,6 @@ def refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:
 
 _SHELL_SIGNAL = 128  # shells and sandboxes report a signal as this plus its number
 
-_HARMLESS = frozenset({SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})
-"""Signals that end no process; 128 plus their numbers are ordinary exit codes."""
-
 
 def describe_signal(status: int) -> str:
     """Return what ended a process with that status, such as "killed by SIGKILL"; empty if it exited."""
@@ -255,8 +251,9 @@ def describe_signal(status: int) -> str:
 def describe_status(status: int) -> str:
     """Return "exit 1", "exit 137: SIGKILL" for a process within a shell or sandbox, or "killed by SIGKILL"."""
     number = status - _SHELL_SIGNAL
-    is_signal = 0 < number <= max(Signals) and number not in _HARMLESS
-    return describe_signal(status) or (f"exit {status}: {_name(number)}" if is_signal else f"exit {status}")
+    return describe_signal(status) or (
+        f"exit {status}: {_name(number)}" if number in set(Signals) else f"exit {status}"
+    )
 
 
 def _name(number: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
@@ -27,53 +28,11 @@ _PIPE_POLL = 0.2
 FAREWELL = 1.0  # seconds that a program has to end by itself after its input was closed
 
 
-class Pipes:
-    """The pipes to stdin and from stdout of a child. `over` tells whether the child has ended."""
-
-    def __init__(self) -> None:
-        self.child_stdin, self._sink = os.pipe()
-        self._source, self.child_stdout = os.pipe()
-        self._open = {self._sink, self._source, self.child_stdin, self.child_stdout}
-        for one in (self._sink, self._source):
-            os.set_blocking(one, False)
-
-    def close(self, *pipes: int) -> None:
-        """Close some ends, or all if none is given. Closing twice does nothing."""
-        for one in self._open & set(pipes or self._open):
-            self._open.discard(one)
-            os.close(one)
-
-    def close_input(self) -> None:
-        """Let the child see the end of its input."""
-        self.close(self._sink)
-
-    async def read(self, over: Callable[[], bool]) -> bytes:
-        """Return what can be read as soon as there is something; empty at the end."""
-        while self._source in self._open:
-            ended = over()  # before reading: what it wrote before its end can then be read
-            try:
-                data = os.read(self._source, _PIECE)
-            except BlockingIOError:
-                if ended:
-                    return b""
-                await ready(self._source, _PIPE_POLL)
-            else:
-                await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
-                return data
-        return b""
-
-    async def write(self, data: bytes, over: Callable[[], bool]) -> None:
-        """Write all of `data`. Raise ConnectionError if the child no longer reads."""
-        rest = memoryview(data)
-        while rest:
-            if self._sink not in self._open:
-                raise ConnectionError("the pipe is closed")
-            try:
-                rest = rest[os.write(self._sink, rest) :]
-            except BlockingIOError:
-                if over():
-                    raise ConnectionError("the process has ended") from None
-                await ready(self._sink, _PIPE_POLL, to_write=True)
+def _pipe(files: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
+    """Return the ends of a pipe, to read from and to write to."""
+    ends = zip(os.pipe(), ("rb", "wb"), strict=True)
+    source, sink = (files.enter_context(FileIO(end, mode)) for end, mode in ends)
+    return source, sink
 
 
 @dataclass(frozen=True)
@@ -97,27 +56,29 @@ class ProcessConnector:
         """
         if self.policy is not None and (missing := unstartable(argv, cwd, env)) is not None:
             raise AgentNotInstalled(missing.reason)
-        with opened_sink(errors) as second, contextlib.closing(Pipes()) as pipes:
+        with opened_sink(errors) as second, contextlib.ExitStack() as files:
+            (child_stdin, sink), (source, child_stdout) = _pipe(files), _pipe(files)
             process = started(
                 self.policy.confined(argv, cwd) if self.policy else argv,
                 cwd=cwd,
                 env=env,
-                streams=(pipes.child_stdin, pipes.child_stdout, second),
+                streams=(child_stdin.fileno(), child_stdout.fileno(), second),
                 watchdog=self.watchdog,
                 grace=self.grace,
             )
             try:
                 async with process as child:
-                    pipes.close(pipes.child_stdin, pipes.child_stdout)  # the child has inherited them
-                    connection = ProcessConnection(child, pipes, self.grace)
+                    child_stdin.close()  # the child has inherited these
+                    child_stdout.close()
+                    connection = ProcessConnection(child, source, sink, self.grace)
                     if self.policy is not None:
                         connection.explain = partial(unstarted, self.policy, said=errors, argv=argv, cwd=cwd, env=env)
                     try:
                         yield connection
-                        pipes.close_input()  # most programs end by themselves when their input ends
+                        sink.close()  # most programs end by themselves when their input ends
                         await child.wait(FAREWELL)
                     finally:
-                        pipes.close_input()
+                        sink.close()
             except NotStarted as refusal:
                 raise AgentNotInstalled(refusal.reason) from refusal
 
@@ -128,11 +89,13 @@ class ProcessConnection:
     `explain` gives the reason of an exit code if the program never started.
     """
 
-    def __init__(self, child: ChildProcess, pipes: Pipes, grace: float) -> None:
+    def __init__(self, child: ChildProcess, source: FileIO, sink: FileIO, grace: float) -> None:
         self.explain: Callable[[int], str] = lambda _: ""
         self.pid = child.pid
         self._child = child
-        self._pipes = pipes
+        self._source, self._sink = source, sink
+        for pipe in (source, sink):
+            os.set_blocking(pipe.fileno(), False)
         self._grace = grace
         self._known: frozenset[int] = frozenset()
         self._groups: frozenset[int] = frozenset({child.pid})
@@ -149,11 +112,30 @@ class ProcessConnection:
 
     async def read(self) -> bytes:
         """Return new output as soon as there is some; empty at its end. Cancelling loses nothing."""
-        return await self._pipes.read(self._child.ended)
+        while not self._source.closed:
+            ended = self._child.ended()  # before reading: what it wrote before its end can then be read
+            data = self._source.read(_PIECE)
+            if data is not None:
+                await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
+                return data
+            if ended:
+                break
+            await ready(self._source.fileno(), _PIPE_POLL)
+        return b""
 
     async def write(self, data: bytes) -> None:
         """Write all of `data`, or a part if it is cancelled. Raise ConnectionError if the process no longer reads."""
-        await self._pipes.write(data, self._child.ended)
+        rest = memoryview(data)
+        while rest:
+            if self._sink.closed:
+                raise ConnectionError("the pipe is closed")
+            written = self._sink.write(rest)
+            if written is not None:
+                rest = rest[written:]
+            elif self._child.ended():
+                raise ConnectionError("the process has ended")
+            else:
+                await ready(self._sink.fileno(), _PIPE_POLL, to_write=True)
 
     def mark(self) -> None:
         """Note the start of a round: processes that exist now belong to the agent, with their groups."""
