@@ -17,7 +17,6 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from goalrunner.core.activity import running
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
@@ -86,20 +85,13 @@ class ShellValidator(SpecValidator):
             reporting = PytestReporting.begin(context.scratch(".pytest"))
             try:
                 line, own = reporting.line(self.command), reporting.environment(env)
-                completion = await self._launch(context, line, cwd, own, (*shared, reporting.folder))
+                completion = await self._launch([SHELL, "-c", line], context, cwd, own, (*shared, reporting.folder))
                 if not reporting.not_loaded(feedback_of(completion.output)):
                     return completion, await in_thread(reporting.read, context.workspace), needed
                 completion.output.unlink(missing_ok=True)
             finally:
                 shutil.rmtree(reporting.folder, ignore_errors=True)
-        return await self._launch(context, self.command, cwd, env, shared), None, 0
-
-    async def _launch(
-        self, context: ValidationContext, line: str, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
-    ) -> Completion:
-        argv, limit = [SHELL, "-c", line], self._spec.timeout
-        with running(self.name, self.command, context.scratch(".out")) as output:
-            return await self._launcher.launch(argv, cwd=cwd, env=env, output=output, timeout=limit, shared=shared)
+        return await self._launch([SHELL, "-c", self.command], context, cwd, env, shared), None, 0
 
     async def _judged(
         self, context: ValidationContext, completion: Completion, report: Report | None, needed: int
@@ -145,17 +137,10 @@ class PythonValidator(SpecValidator):
         path = answers / "result.json"
         try:
             answers.mkdir(mode=0o700)
-            with running(self.name, self.command, context.scratch(".out")) as output:
-                completion = await self._launcher.launch(
-                    # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
-                    [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__],
-                    cwd=cwd,
-                    env=env,
-                    output=output,
-                    timeout=self._spec.timeout,
-                    stdin=self._request(context, cwd, env, nonce, path),
-                    shared=(*shared, answers),
-                )
+            # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
+            argv = [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__]
+            request = self._request(context, cwd, env, nonce, path)
+            completion = await self._launch(argv, context, cwd, env, (*shared, answers), request)
             result = self._cut_short(completion) or self._judged(completion, path, nonce)
         finally:
             shutil.rmtree(answers, ignore_errors=True)

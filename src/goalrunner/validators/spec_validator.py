@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from goalrunner.core.activity import running
 from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext
@@ -189,6 +190,22 @@ class SpecValidator(NamedValidator, ABC):
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> Answer:
         """Run it once in `cwd`. `shared` are files of the runner that it may read."""
+
+    async def _launch(
+        self,
+        argv: Sequence[str],
+        context: ValidationContext,
+        cwd: Path,
+        env: Mapping[str, str],
+        shared: Sequence[Path],
+        stdin: bytes | None = None,
+    ) -> Completion:
+        """Run a command to its end or its deadline."""
+        limit = self._spec.timeout
+        with running(self.name, self.command, context.scratch(".out")) as output:
+            return await self._launcher.launch(
+                argv, cwd=cwd, env=env, output=output, timeout=limit, stdin=stdin, shared=shared
+            )
 
     async def _mismatch(self, pattern: str, path: Path, context: ValidationContext) -> str:
         """Return why `pattern` (Python's re, multiline) is not found in the whole file; empty if it is."""
