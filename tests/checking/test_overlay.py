@@ -239,8 +239,8 @@ async def test_writes_and_deletions_do_not_reach_the_live_tree(place: Place) -> 
             "echo x > new; echo x >> src/code.py; rm -r tests; mkdir -p a/b; ln -s / root; mv src moved || true"
         )
         assert "new" in await checks("ls")
-        assert set(checks.opened.written()) >= {"new"}
-        assert "tests/test_code.py" not in checks.opened.written()
+        assert set(checks.opened.uppers[0].written()) >= {"new"}
+        assert "tests/test_code.py" not in checks.opened.uppers[0].written()
     assert place.live() == before
     async with place.open() as checks:
         assert await checks("ls") == "src\ntests\n"
@@ -248,9 +248,9 @@ async def test_writes_and_deletions_do_not_reach_the_live_tree(place: Place) -> 
 
 async def test_written_names_what_checks_wrote_and_not_what_was_put(place: Place) -> None:
     async with place.open({"a": plain("a\n"), "b": plain("b\n")}) as checks:
-        assert checks.opened.written() == ()
+        assert checks.opened.uppers[0].written() == []
         await checks("echo more >> b; mkdir -p out; echo x > out/report.xml; mkfifo out/pipe; ln -s a out/link")
-        assert sorted(checks.opened.written()) == ["b", "out/report.xml"]
+        assert sorted(checks.opened.uppers[0].written()) == ["b", "out/report.xml"]
 
 
 async def test_commands_run_as_the_same_user_in_the_right_folder(place: Place) -> None:
@@ -330,7 +330,7 @@ async def test_a_worktree_has_its_git_folder_overlaid_as_well(place: Place) -> N
     async with place.open(None, None, Layer(main / ".git")) as checks:
         (tree / "src/code.py").write_text("changed\n")
         assert await checks(f"{git} commit -qam two && git log --format=%s") == "two\none\n"
-        assert all(not path.startswith(".git") for path in checks.opened.written())
+        assert all(not path.startswith(".git") for path in checks.opened.uppers[0].written())
     log = subprocess.run(["git", "log", "--format=%s", "side"], cwd=main, check=True, capture_output=True, text=True)
     assert log.stdout == "one\n"
     assert probe(tree, place.scratch, [main / ".git"]) == ""
@@ -817,7 +817,7 @@ async def test_the_sandbox_works_inside(place: Place, network: bool) -> None:
         )
         assert place.output.read_text() == f"original\n{hidden}:\n\nsrc:\nkept\n{os.geteuid()}\n"
         assert (done.exit_code, done.error) == (4, "")
-        assert checks.opened.written() == ("new",)
+        assert checks.opened.uppers[0].written() == ["new"]
     assert not living(f"sleep {NAP}")
     assert not (place.workspace / "new").exists()
 

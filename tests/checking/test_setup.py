@@ -114,7 +114,7 @@ async def test_products_are_used_again_until_an_input_changes(project: Project, 
     project.write("package-lock.json", "{}")
     assert await calls(project, npm) == 2
     (project.folder / "package-lock.json").unlink()
-    assert await calls(project, npm) == 2
+    assert await calls(project, npm) == 3
 
 
 async def test_a_large_input_counts_by_its_content(project: Project, npm: FreshCheckout) -> None:

@@ -108,10 +108,6 @@ class OpenOverlay(OpenEnvironment):
 
         return await to_its_end(asyncio.to_thread(collected))
 
-    def written(self) -> tuple[str, ...]:
-        """Return the regular files of the workspace that checks wrote, as paths relative to it."""
-        return tuple(self.uppers[0].written())
-
     def entries(self) -> frozenset[tuple[str, int, int]]:
         """Return everything that differs from the live files, in each of the folders; see `UpperLayer.entries`."""
         first, *others = self.uppers

@@ -58,9 +58,11 @@ class Setup:
         self._kept = kept
         self._launcher = launcher
         self._scratch = scratch
-        self._products: dict[str, dict[str, str]] = {}
-        """By key: what the command installed, relative to `here`, with the states."""
-        self._used = ""
+        self._key = ""
+        """The key of the inputs that the products were made of."""
+        self._products: dict[str, str] = {}
+        """What the command installed, relative to `here`, with the states."""
+        self._in_use = False
 
     async def install(self, checkout: Path, git: Callable[..., str], environ: Callable[[], Mapping[str, str]]) -> None:
         """Run the command in a checkout, or reuse what it gave with the same inputs.
@@ -68,9 +70,11 @@ class Setup:
         `git` calls git in the checkout, where every file is committed. `environ` gives the environment variables of that
         moment. Raise EnvironmentFailed if the command fails.
         """
-        key = await asyncio.to_thread(self._key, git)
-        if await asyncio.to_thread(self._reuse, key):
+        key = await asyncio.to_thread(self._key_of, git)
+        if key == self._key and await asyncio.to_thread(self._reuse):
             return
+        self._key = ""
+        await asyncio.to_thread(remove, self._kept)
         if _PIP.search(f"{self._command} ") and (python := shutil.which("python3", path=environ().get("PATH"))):
             # pip installs into the environment that it runs in, which must not be the user's.
             await self._run([python, "-m", "venv", str(self._here / "env")], checkout, environ())
@@ -82,9 +86,9 @@ class Setup:
 
     def put_away(self) -> None:
         """Move the products in use out of the checkout, before it is removed."""
-        if self._used:
-            _move(self._products[self._used], self._here, self._kept / self._used)
-            self._used = ""
+        if self._in_use:
+            self._move(self._here, self._kept)
+            self._in_use = False
 
     async def _run(self, argv: Sequence[str], checkout: Path, env: Mapping[str, str]) -> None:
         output = self._scratch(".setup")
@@ -96,7 +100,7 @@ class Setup:
         finally:
             output.unlink(missing_ok=True)
 
-    def _key(self, git: Callable[..., str]) -> str:
+    def _key_of(self, git: Callable[..., str]) -> str:
         rows = (row.partition("\t") for row in git("ls-files", "-z", "--stage").split("\0")[:-1])
         blobs = {path: meta for meta, _, path in rows}
         inputs = [f"{path}\0{blobs[path]}" for path in input_paths(self._command, sorted(blobs))]
@@ -106,21 +110,28 @@ class Setup:
         products = [name for name in names if os.path.lexists(self._here / name)]
         for name in products:
             _remove_caches(self._here / name)
-        self._products[key] = {name: state_of(f"{self._here}/{name}") for name in products}
-        self._used = key
+        self._products = {name: state_of(f"{self._here}/{name}") for name in products}
+        self._key, self._in_use = key, True
 
-    def _reuse(self, key: str) -> bool:
-        """Move kept products into the checkout, if they are unchanged and their paths do not exist there."""
-        kept, products = self._kept / key, self._products.get(key)
-        if products is None:
-            return False
-        if all(state_of(f"{kept}/{name}") == state and _is_free(self._here, name) for name, state in products.items()):
-            _move(products, kept, self._here)
-            self._used = key
-            return True
-        remove(kept)
-        del self._products[key]
-        return False
+    def _reuse(self) -> bool:
+        """Move the products into the checkout, if they are unchanged and their paths do not exist there."""
+        for name, state in self._products.items():
+            parent = os.path.realpath((self._here / name).parent)
+            is_free = Path(parent).is_relative_to(self._here) and not os.path.lexists(self._here / name)
+            if not is_free or state_of(f"{self._kept}/{name}") != state:
+                return False
+        self._move(self._kept, self._here)
+        self._in_use = True
+        return True
+
+    def _move(self, source: Path, target: Path) -> None:
+        """Move the products between folders, without what tools cached in them; never through a link."""
+        for name in self._products:
+            product = source / name
+            if os.path.lexists(product) and Path(os.path.realpath(product.parent)) == product.parent:
+                _remove_caches(product)
+                (target / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                product.rename(target / name)
 
 
 def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
@@ -153,24 +164,6 @@ def _remove_caches(product: Path) -> None:
     if product.is_dir() and not product.is_symlink():
         for cache in _CACHES:
             remove(product / cache)
-
-
-def _is_free(folder: Path, name: str) -> bool:
-    """Return whether a path does not exist, and no link on the way to it leads out of the folder."""
-    parent = Path(os.path.realpath((folder / name).parent))
-    return parent.is_relative_to(os.path.realpath(folder)) and not os.path.lexists(folder / name)
-
-
-def _move(names: Iterable[str], source: Path, target: Path) -> None:
-    """Move products between folders, without what tools cached in them; never through a link."""
-    for name in names:
-        product = source / name
-        if not _is_free(target, name) or Path(os.path.realpath(product.parent)) != product.parent:
-            continue
-        _remove_caches(product)
-        if os.path.lexists(product):
-            (target / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            product.rename(target / name)
 
 
 _PROJECT_RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "tox", "nox"})

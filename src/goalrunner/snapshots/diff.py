@@ -126,15 +126,8 @@ class SnapshotReader:
         return output.decode("utf-8", errors) + "".join(lines)
 
     async def patches(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[str]:
-        """Return a unified patch for each pair, from one git process. Content that is not kept is left out of it."""
-        names = [f"{old.tree} {new.tree}\n".encode() for old, new in pairs]
-        output = await self.git.ask(*_PATCH, "--stdin", "--relative=content", stdin=b"".join(names))
-        found, end = [], 0
-        for name, following in zip(names, (*names[1:], b""), strict=True):
-            start = end + len(name)  # no line of a patch begins like the next name
-            end = output.index(b"\n" + following, start - 1) + 1 if following else len(output)
-            found.append(output[start:end].decode("utf-8", "surrogateescape"))
-        return found
+        """Return a unified patch for each pair."""
+        return [await self.diff(old, new, errors="surrogateescape") for old, new in pairs]
 
     async def _steps(self, snapshots: Sequence[Snapshot]) -> list[Step]:
         """Return for each pair of neighbours what differs, repositories included."""
