@@ -18,10 +18,10 @@ from goalrunner.core.summary import SnapshotHistory
 from goalrunner.records.event_log import read_records
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder, list_runs
+from goalrunner.snapshots.cleanup import finish, last_used, put_aside, remove_store, remove_whole, shrink, unfinished
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import find_snapshot, keeps, store_name
 from goalrunner.snapshots.repositories import Start
-from goalrunner.snapshots.restore import finish, last_used, put_aside, remove_store, remove_whole, shrink, unfinished
 from goalrunner.snapshots.store import SnapshotStore
 
 _WAITING = ("approval_required", "question_open")  # stop reasons of a run that waits for a person

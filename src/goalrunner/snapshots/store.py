@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from goalrunner.core.errors import UsageError, WorkspaceError
+from goalrunner.core.errors import UsageError, WorkspaceError, os_errors
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
-from goalrunner.snapshots.files import LARGE, Sorter, manifest
+from goalrunner.snapshots.files import LARGE, Sorter, content_hash, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import Claim, Entry, raw, shown
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
-from goalrunner.snapshots.restore import Placing
 
 
 class SnapshotStore(SnapshotReader):
@@ -101,7 +101,34 @@ class SnapshotStore(SnapshotReader):
         place = folder.resolve()
         if place.is_relative_to(self.workspace) or self.workspace.is_relative_to(place):
             raise WorkspaceError(f"{folder} and the workspace {self.workspace} contain each other")
-        await Placing(self, self._sorter).checkout(snapshot, place)
+        with os_errors(f"cannot write a snapshot into {folder}", "", WorkspaceError):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(place.iterdir()):
+                raise WorkspaceError(f"{folder} is not empty")
+            arguments = ("-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content")
+            await self._with_new_index(place, *arguments)
+            unstored = sorted((await self.unstored(snapshot)).items())
+            copied = await asyncio.to_thread(lambda: [self._copied(path, entry, place) for path, entry in unstored])
+        if missing := [path for (path, _), is_there in zip(unstored, copied, strict=True) if not is_there]:
+            raise WorkspaceError(
+                f"not kept in the snapshot, and no longer the same in the workspace: {', '.join(missing)}",
+                "add what is large or unreadable to .gitignore",
+            )
+
+    def _copied(self, name: str, entry: Entry, folder: Path) -> bool:
+        """Copy a file without kept content from the workspace; return False if it changed there or cannot be read."""
+        path = raw(name)
+        source, target = os.path.join(self._root, path), os.path.join(os.fsencode(folder), path)
+        try:
+            if not entry.blob or not self._sorter.is_folder(os.path.dirname(path)):
+                return False
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+            if not os.path.islink(target):
+                os.chmod(target, 0o755 if entry.mode == "100755" else 0o644)
+            return content_hash(target, os.lstat(target).st_mode).hex() == entry.blob
+        except (OSError, shutil.Error):
+            return False
 
     async def restore(self, snapshot: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
         """Restore the files of the workspace, or only these `paths`, from a snapshot; return what changed.
@@ -111,20 +138,34 @@ class SnapshotStore(SnapshotReader):
         """
         before = await self.snapshot()
         changes = await self._differing(before, snapshot)
-        wanted = set(paths) or changes
-        placing = Placing(self, self._sorter)
+        wanted = set(paths) & changes if paths else changes
         async with self._turn:
             (await self._ready()).doubt(map(raw, changes))
-            if paths:
-                await placing.restore_paths(before, snapshot, wanted & changes)
-            else:
-                await placing.restore(before, snapshot)
+            there, then = await self.entries(before), await self.entries(snapshot)
+            gone = [path for path in wanted if path in there and path not in then and (paths or not there[path].stored)]
+            await asyncio.to_thread(self._remove, gone)
+            tree = f"{snapshot.tree}:content"
+            if not paths:
+                await self.git.ask("read-tree", "--reset", "-u", tree, tree=self.workspace)
+            elif back := [raw(path) + b"\0" for path in wanted if path in then]:
+                arguments = ("checkout", tree, "--pathspec-from-file=-", "--pathspec-file-nul")
+                await self._with_new_index(self.workspace, *arguments, stdin=b"".join(back))
         after = await self.snapshot()
-        if left := wanted & await self._differing(after, snapshot):
+        if left := (set(paths) or changes) & await self._differing(after, snapshot):
             names = ", ".join(sorted(left)[:10])
             hint = "all other paths were restored; these were not stored or cannot be written"
             raise WorkspaceError(f"not restored: {names}", hint)
         return tuple(change for change in await self.all_changes(before, after) if change.kind != "repository")
+
+    async def _with_new_index(self, tree: Path, *arguments: str, stdin: bytes = b"") -> None:
+        with tempfile.TemporaryDirectory(prefix="tmp_", dir=self.folder) as scratch:
+            await self.git.ask(*arguments, stdin=stdin, tree=tree, index=Path(scratch, "index"))
+
+    def _remove(self, paths: list[str]) -> None:
+        for path in map(raw, paths):
+            place = os.path.join(self._root, path)
+            if self._sorter.is_folder(os.path.dirname(path)) and os.path.lexists(place):
+                os.unlink(place)
 
     async def _differing(self, old: Snapshot, new: Snapshot) -> set[str]:
         return {change.path for change in await self.all_changes(old, new) if change.kind != "repository"}
