@@ -106,13 +106,9 @@ class Preset(Frozen):
         """Yield keys that do not fit the others, with what to do about it."""
         if not self.argv and not self.acp:
             yield "", "has no command; write argv = [...], or acp = [...] if it speaks ACP"
-        if self.resume and not self.argv:
-            yield "resume", "is the command of a later round; write argv = [...], the one of the first"
         for key, words in (("argv", self.argv), ("acp", self.acp)):
             if any("{session}" in word for word in words):
                 yield key, "begins a session and cannot name one; {session} is for resume"
-        if self.acp_reports and not self.acp:
-            yield "acp_reports", "is for an agent that speaks ACP; write acp = [...], its command"
         if self.model and not any("{model}" in word for word in (*self.argv, *self.resume, *self.acp)):
             yield "model", "is never used; write {model} as a word of argv, resume or acp"
         if self.reports and (self.stream == TEXT or not self.argv):

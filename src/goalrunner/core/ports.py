@@ -100,12 +100,9 @@ class Judge(Protocol):
 Score = float | Mapping[str, Any] | Critique
 """A number from 0 to 1, or `{"score": 0.4, "feedback": "..."}`."""
 
-
-class Critic(Protocol):
-    """A function, or an object that can be called, that scores a round before it is checked; it may be async."""
-
-    def __call__(self, response: Mapping[str, Any], agent: Any, /) -> Score | Awaitable[Score]:
-        """Return the score of the agent's response. `agent` is the conversation, with `messages`."""
+Critic = Callable[[Mapping[str, Any], Any], Score | Awaitable[Score]]
+"""A function that scores the agent's response before the round is checked; it may be async. Its second argument is the
+conversation, with `messages`."""
 
 
 class Reviewer(Protocol):

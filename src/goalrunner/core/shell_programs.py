@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
+from goalrunner.core.errors import quoted
 from goalrunner.core.shell_syntax import Command, UnreadableError, parse
 from goalrunner.core.shell_words import Word, options
 
@@ -180,7 +181,7 @@ def _stages(program: Program, depth: int) -> Iterator[Program]:
     if depth > _DEEPEST:
         problem = "it is nested too deeply"
     elif program.words and not program.module and not program.words[0].program:
-        problem = f'the program "{program.words[0]}" is only known at run time'
+        problem = f"the program {quoted(program.words[0])} is only known at run time"
     else:
         try:
             inner = [*_started_by(program, depth)]

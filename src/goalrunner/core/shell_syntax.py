@@ -150,12 +150,13 @@ class _Reader:
                 statements[-1] = (statements[-1][0], "&")
             elif node.type not in _TERMINATORS and node.is_named and node.type != "comment":
                 statements.append((node, ";"))
+        final = statements[-1][0] if statements else None
         for node, end in statements:
-            final, text, lost = statements[-1][0], self.text(node), None
+            lost = None
             if end == "&":
-                lost = Lost("&", f"{text} &")
-            elif node is not final:
-                lost = Lost(";", f"{text}; {self.text(final)}", self.text(final))
+                lost = Lost("&", f"{self.text(node)} &")
+            elif node is not final and final is not None:
+                lost = Lost(";", f"{self.text(node)}; {self.text(final)}", self.text(final))
             yield from self._statement(node, around.within(lost, last=node is final))
 
     def _statement(self, node: Node, around: Command) -> Iterator[Command]:
@@ -188,23 +189,27 @@ class _Reader:
         parts: list[tuple[str, Node]] = []
         while node.type == "list":
             left, right = _parts_of(node)[:2]
-            parts.insert(0, (next(child.type for child in node.children if child.type in ("&&", "||")), right))
+            parts.append((next(child.type for child in node.children if child.type in ("&&", "||")), right))
             node = left
-        parts.insert(0, ("", node))
-        for number, (operator, part) in enumerate(parts, 1):
-            after = [self.text(later) for how, later in parts[number:] if how == "||"]
-            lost = Lost("||", f"{self.text(part)} || {after[0]}", after[0]) if after else None
-            inside = around.within(lost, last=number == len(parts))
-            yield from self._statement(part, replace(inside, fallback=around.fallback or operator == "||"))
+        parts.append(("", node))
+        later = ""
+        contexts: list[tuple[Node, Command]] = []
+        for operator, part in parts:
+            lost = Lost("||", f"{self.text(part)} || {later}", later) if later else None
+            inside = around.within(lost, last=not contexts)
+            contexts.append((part, replace(inside, fallback=around.fallback or operator == "||")))
+            later = self.text(part) if operator == "||" else later
+        for part, inside in reversed(contexts):
+            yield from self._statement(part, inside)
 
     def _pipeline(self, node: Node, around: Command) -> Iterator[Command]:
         first, *others = _parts_of(node)
         if first.type == "negated_command":
             first, around = _parts_of(first)[-1], replace(around, negated=not around.negated)
-        parts = [first, *others]
-        for part in parts:
-            lost = None if part is parts[-1] else Lost("|", self.text(node), self.text(parts[-1]))
-            yield from self._statement(part, around.within(lost, last=True))
+        last = others[-1] if others else first
+        lost = Lost("|", self.text(node), self.text(last))
+        for part in (first, *others):
+            yield from self._statement(part, around.within(None if part is last else lost, last=True))
 
     def _redirected(self, node: Node, around: Command) -> Iterator[Command]:
         body = node.child_by_field_name("body")
