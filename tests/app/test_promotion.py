@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import MemoryItem, PromotionRequest, list_items, promote
+from goalrunner.app.memory import MemoryItem, list_items, promote
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
@@ -25,8 +25,8 @@ CLOCK = ManualClock()
 
 
 def promoted(folder: RunFolder, home: Path, item: str = "o1", **more: Any) -> MemoryItem:
-    request = PromotionRequest(**{"item": item, "kind": "fact", "by": "ann@desk", **more})
-    return promote(folder, home, request, CLOCK, Redactor({"DB_PASSWORD": "hunter22hunter"}))
+    redactor = Redactor({"DB_PASSWORD": "hunter22hunter"})
+    return promote(folder, home, more.pop("item", item), "fact", CLOCK, redactor, by="ann@desk", **more)
 
 
 def state_of(folder: RunFolder) -> RunState:
@@ -117,13 +117,6 @@ def test_a_secret_is_replaced_before_it_is_kept(tmp_path: Path) -> None:
     text = (tmp_path / "memory" / "parsers.jsonl").read_text()
     assert "hunter22hunter" not in text
     assert text.count("[redacted:DB_PASSWORD]") == 2
-
-
-def test_the_same_fact_twice_is_one(tmp_path: Path) -> None:
-    folder = kept_run(tmp_path)
-    item = promoted(folder, tmp_path)
-    with pytest.raises(UsageError, match=f"{item.memory_id} has the same text and source"):
-        promoted(folder, tmp_path)
 
 
 def test_a_correction_takes_the_place_of_what_it_corrects(tmp_path: Path) -> None:

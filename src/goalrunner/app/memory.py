@@ -5,8 +5,7 @@ from __future__ import annotations
 import fcntl
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -22,7 +21,7 @@ from goalrunner.core.ports import Clock
 from goalrunner.core.summary import observations_of
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, read_records
-from goalrunner.records.files import write_whole
+from goalrunner.records.files import AppendFile, write_whole
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
@@ -31,6 +30,7 @@ MOST_CHARACTERS = 8_000  # of all facts that are recalled
 _LONGEST_FACT = 2_000  # characters of a remembered fact
 _LONGEST = 500  # characters of a recalled fact
 _LONGEST_NAME = 100  # of a file; owners whose names begin alike share one
+_MOMENT = r"^\d{4}-\d\d-\d\dT[\d:.]+\+00:00$"
 Sensitivity = Literal["low", "medium", "high"]
 
 
@@ -45,17 +45,14 @@ class MemoryItem(Frozen):
     owner: str = Field(min_length=1, description="in whose runs the agent gets it")
     permission: str = Field(description="who allowed it to be kept, or what")
     sensitivity: Sensitivity = "low"
-    expires_at: str | None = Field(default=None, description="ISO 8601, UTC; None: never")
+    expires_at: str | None = Field(default=None, pattern=_MOMENT, description="ISO 8601, UTC; None: never")
     promoted_by: str = Field(description="user@host")
     promoted_at: str = Field(description="ISO 8601, UTC")
     replaces: str = Field(default="", description="id of the item that this one corrects")
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether it is no longer valid. A date that cannot be read counts as passed."""
-        try:
-            return self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now
-        except (ValueError, TypeError):
-            return True
+        """Return whether it is no longer valid; `now` is in UTC, as the moments are."""
+        return self.expires_at is not None and self.expires_at <= now.isoformat()
 
 
 def _path(home: Path, owner: str) -> Path:
@@ -78,150 +75,134 @@ def _locked(home: Path) -> Iterator[None]:
             yield
 
 
-def _lines(path: Path) -> list[tuple[bytes, MemoryItem | str]]:
-    """Return each line with its item, corrected or not, or with what is wrong in it. Raise RecordError."""
-    found: list[tuple[bytes, MemoryItem | str]] = []
+def _lines(path: Path) -> list[bytes]:
     with record_errors(f"{path} cannot be read", "check its permissions"):
-        for raw in path.read_bytes().splitlines() if path.exists() else ():
-            try:
-                found.append((raw, MemoryItem.model_validate_json(raw)))
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-                found.append((raw, ".".join(map(str, (*first["loc"], first["msg"])))))
-    return found
+        return path.read_bytes().splitlines() if path.exists() else []
 
 
-def _write(path: Path, lines: list[bytes]) -> None:
-    write_whole(path, b"".join(line + b"\n" for line in lines))
-
-
-def _read(path: Path, owner: str | None) -> tuple[list[MemoryItem], list[str]]:
-    """Return the items of an owner, or of all, that were not corrected, oldest first, and a message for each damaged line."""
-    numbered = list(enumerate((item for _, item in _lines(path)), start=1))
-    damages = [f"{path}:{number}: {item}; the line is ignored" for number, item in numbered if isinstance(item, str)]
-    items = [item for _, item in numbered if isinstance(item, MemoryItem)]
-    corrected = {item.replaces for item in items}
-    return [one for one in items if one.memory_id not in corrected and owner in (None, one.owner)], damages
+def _read(path: Path) -> tuple[list[MemoryItem], list[str]]:
+    """Return the items, corrected or not, oldest first, and a message for each damaged line. Raise RecordError."""
+    items, damages = [], []
+    for number, raw in enumerate(_lines(path), start=1):
+        try:
+            items.append(MemoryItem.model_validate_json(raw))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            what = ".".join(map(str, (*first["loc"], first["msg"])))
+            damages.append(f"{path}:{number}: {what}; the line is ignored")
+    return items, damages
 
 
 def list_items(home: Path, owner: str | None = None) -> tuple[list[MemoryItem], list[str]]:
-    """Return the items of one owner or of all, and a message for each damaged line. Raise RecordError."""
-    found = [_read(path, owner) for path in (_paths(home) if owner is None else [_path(home, owner)])]
-    return [item for items, _ in found for item in items], [damage for _, damages in found for damage in damages]
+    """Return the valid items of one owner or of all, and a message for each damaged line. Raise RecordError."""
+    found = [_read(path) for path in (_paths(home) if owner is None else [_path(home, owner)])]
+    items = [item for part, _ in found for item in part if owner in (None, item.owner)]
+    corrected = {item.replaces for item in items}
+    return [item for item in items if item.memory_id not in corrected], [text for _, part in found for text in part]
 
 
 def forget(home: Path, memory_id: str) -> list[MemoryItem]:
     """Remove an item, and every item that it corrected; return them. Raise UsageError for an unknown id, and RecordError."""
     with _locked(home):
         for path in _paths(home):
-            lines = _lines(path)
-            by_id = {item.memory_id: item for _, item in lines if isinstance(item, MemoryItem)}
+            by_id = {item.memory_id: item for item in _read(path)[0]}
             gone: list[MemoryItem] = []
             while item := by_id.pop(gone[-1].replaces if gone else memory_id, None):
                 gone.append(item)
             if gone:
-                _write(path, [raw for raw, item in lines if item not in gone])
+                marks = [f'"memory_id":"{item.memory_id}"'.encode() for item in gone]
+                kept = [line for line in _lines(path) if not any(mark in line for mark in marks)]
+                write_whole(path, b"".join(line + b"\n" for line in kept))
                 return gone
     raise UsageError(f'there is no kept fact with the id "{memory_id[:40]}"', "goal memory lists all items")
 
 
-@dataclass(frozen=True)
-class PromotionRequest:
-    """A request to remember one fact of a run, which rests on the observation ("o7") or event ("e12") `item`.
+def promote(
+    folder: RunFolder,
+    home: Path,
+    item: str,
+    kind: MemoryKind,
+    clock: Clock,
+    redactor: Redactor,
+    *,
+    by: str,
+    text: str = "",
+    expires: float | None = None,
+    sensitivity: Sensitivity = "low",
+    permission: str = "",
+    replaces: str = "",
+) -> MemoryItem:
+    """Keep one fact of a run under `home`, which rests on the observation ("o7") or event ("e12") `item`, and return it.
 
-    Without a `text`, the observation's own output is remembered. `expires` is in seconds.
-    """
-
-    item: str
-    kind: MemoryKind
-    by: str
-    text: str = ""
-    expires: float | None = None
-    sensitivity: Sensitivity = "low"
-    permission: str = ""
-    replaces: str = ""
-
-
-def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clock, redactor: Redactor) -> MemoryItem:
-    """Keep one fact of a run under `home`, and return it. Raise UsageError with the key that refuses it.
-
-    Raise RecordError if a process drives the run, its records are damaged, or nothing can be written.
+    Without a `text`, the observation's own output is kept; `expires` is in seconds. Raise UsageError with the key that refuses
+    it, and RecordError if a process drives the run, its records are damaged, or nothing can be written.
     """
     from goalrunner.app.previous_run import frozen_table  # not at the top: listing facts needs no goal
 
     table = frozen_table(folder)
-    kind, owner = request.kind, str(table.get("owner", ""))
+    owner = str(table.get("owner", ""))
     fresh = "and start a new run: the goal of a run is fixed"
     if kind not in table.get("memory", {}).get("promote", ()):
         hint = f'write [memory] promote = ["{kind}"] in the goal file, {fresh}'
         raise UsageError(f"the goal of this run does not allow promoting the kind {kind}", hint)
     if not owner.strip():
         raise UsageError("the goal of this run names no owner", f'write owner = "..." in the goal file, {fresh}')
-    if request.sensitivity != "low" and not request.permission.strip():
-        raise UsageError(f"a fact of {request.sensitivity} sensitivity needs --permission", '--permission "..."')
-    if request.sensitivity == "high" and request.expires is None:
+    if sensitivity != "low" and not permission.strip():
+        raise UsageError(f"a fact of {sensitivity} sensitivity needs --permission", '--permission "..."')
+    if sensitivity == "high" and expires is None:
         raise UsageError("a fact of high sensitivity needs --expires", "--expires 30d")
-    reference, text = _source(folder, request)
+    reference, text = _source(folder, item.strip().lower(), text.strip())
     if not 0 < len(text) <= _LONGEST_FACT:
         raise UsageError(f"a fact has 1 to {_LONGEST_FACT:,} characters, and this text has {len(text)}", '--text "..."')
     now = clock.now()
-    item = MemoryItem(
+    kept = MemoryItem(
         memory_id=f"m{secrets.token_hex(4)}",
         kind=kind,
         text=redactor.text(text),
         run_id=folder.run_id,
         source_ref=reference,
         owner=owner,
-        permission=redactor.text(request.permission.strip()) or f'[memory] promote = ["{kind}"] of the goal',
-        sensitivity=request.sensitivity,
-        expires_at=None if request.expires is None else (now + timedelta(seconds=request.expires)).isoformat(),
-        promoted_by=request.by,
+        permission=redactor.text(permission.strip()) or f'[memory] promote = ["{kind}"] of the goal',
+        sensitivity=sensitivity,
+        expires_at=None if expires is None else (now + timedelta(seconds=expires)).isoformat(),
+        promoted_by=by,
         promoted_at=now.isoformat(),
-        replaces=request.replaces,
+        replaces=replaces,
     )
-    path = _path(home, owner)
     with EventLog(folder.events, clock, redactor) as log, _locked(home):
-        _refuse_twice(item, _read(path, owner)[0])
-        log.append(MemoryPromoted(memory_id=item.memory_id, kind=kind, source_ref=reference))
-        _write(path, [*(raw for raw, _ in _lines(path)), item.model_dump_json().encode()])
-    return item
+        if replaces and replaces not in (other.memory_id for other in list_items(home, owner)[0]):
+            raise UsageError(f'there is no item "{replaces}" of owner "{owner}" to correct', "goal memory")
+        log.append(MemoryPromoted(memory_id=kept.memory_id, kind=kind, source_ref=reference))
+        with closing(AppendFile(_path(home, owner))) as file:
+            file.append(kept.model_dump_json().encode())
+    return kept
 
 
-def _refuse_twice(item: MemoryItem, kept: list[MemoryItem]) -> None:
-    """Raise UsageError if the item corrects none that is kept, or is kept already."""
-    if item.replaces and item.replaces not in (other.memory_id for other in kept):
-        raise UsageError(f'there is no item "{item.replaces}" of owner "{item.owner}" to correct', "goal memory")
-    own = (item.kind, item.text, item.run_id, item.source_ref)
-    for other in kept:
-        if other.memory_id != item.replaces and own == (other.kind, other.text, other.run_id, other.source_ref):
-            hint = f"to change it: --replaces {other.memory_id}"
-            raise UsageError(f"{other.memory_id} has the same text and source", hint)
-
-
-def _source(folder: RunFolder, request: PromotionRequest) -> tuple[str, str]:
+def _source(folder: RunFolder, wanted: str, text: str) -> tuple[str, str]:
     """Return the reference of the observation ("o7") or event ("e12"), and the text to keep. Raise UsageError.
 
     The output of a hidden validator is refused, because the agent of a later run would read it.
     """
-    wanted, text = request.item.strip().lower(), request.text.strip()
     for record in read_records(folder.events):
         event = record.event
         if wanted == f"e{record.seq}":
             return wanted, text
-        for found in observations_of(event):
-            if found.id != wanted:
-                continue
-            if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) and found in event.concealed:
-                what = f"{wanted} is from a hidden validator, whose output agents do not get"
-                raise UsageError(what, "name another observation")
-            if not found.shows:
-                what = f"{wanted} ({found.source}) is not evidence: it contains the agent's words, or a call that did not run"
-                raise UsageError(what, "name an observation that shows it: goal show RUN --evidence")
-            if not text and found.output is not None:
-                text = ArtifactStore(folder.artifacts, Redactor({})).read(found.output).decode(errors="replace").strip()
-            return wanted, text
+        found = next((one for one in observations_of(event) if one.id == wanted), None)
+        if found is None:
+            continue
+        if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) and found in event.concealed:
+            what = f"{wanted} is from a hidden validator, whose output agents do not get"
+            raise UsageError(what, "name another observation")
+        if not found.shows:
+            what = (
+                f"{wanted} ({found.source}) is not evidence: it contains the agent's words, or a call that did not run"
+            )
+            raise UsageError(what, "name an observation that shows it: goal show RUN --evidence")
+        if not text and found.output is not None:
+            text = ArtifactStore(folder.artifacts, Redactor({})).read(found.output).decode(errors="replace").strip()
+        return wanted, text
     raise UsageError(
-        f'run {folder.run_id} has no observation or event "{request.item[:40]}"',
+        f'run {folder.run_id} has no observation or event "{wanted[:40]}"',
         f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} --evidence",
     )
 
@@ -234,7 +215,7 @@ def recall(home: Path, owner: str, now: datetime) -> tuple[tuple[str, ...], tupl
     if not owner.strip():
         return (), ("[memory] recall has no effect: the goal names no owner",)
     try:
-        items, damages = _read(_path(home, owner), owner)
+        items, damages = list_items(home, owner)
     except RecordError as error:
         return (), (f"memory: {error.message}; nothing is recalled",)
     valid = [item for item in items if not item.is_expired(now)]

@@ -139,11 +139,21 @@ def promote(
     from goalrunner.reports.tables import promoted_text
 
     folder = runs.find(run)
-    request = promotion.PromotionRequest(
-        item, kind, person(), text, expires, sensitivity, permission=permission, replaces=replaces
+    kept = promotion.promote(
+        folder,
+        runs.home(),
+        item,
+        kind,
+        SystemClock(),
+        run_redactor(folder, os.environ),
+        by=person(),
+        text=text,
+        expires=expires,
+        sensitivity=sensitivity,
+        permission=permission,
+        replaces=replaces,
     )
-    redactor = run_redactor(folder, os.environ)
-    output.say(promoted_text(promotion.promote(folder, runs.home(), request, SystemClock(), redactor)))
+    output.say(promoted_text(kept))
     return 0
 
 
