@@ -340,8 +340,8 @@ def test_equal_samples_count_once(tmp_path: Path) -> None:
     assert sorted(judge.asked) == [0, 1]
     assert statistics_of(found).series[0].judged == 2
     assert [fault.message for fault in found.faults] == [
-        "the same as line 2; it is not counted again",
-        "the same transcript and goal, but another label as line 1; it is not counted again",
+        "the same transcript and goal as line 2; it is not counted again",
+        "the same transcript and goal as line 1; it is not counted again",
     ]
 
 

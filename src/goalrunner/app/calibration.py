@@ -20,14 +20,12 @@ from goalrunner.core.outcome import Usage
 from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.llm import LLM
 
-_WHOLE = 10_000_000
-"""The highest `[judge] max_tokens`; an audit never takes more than half of the model's context window."""
+_WHOLE = 10_000_000  # the highest `[judge] max_tokens`; an audit takes at most half of the model's context window
 _FORM = 'Each line is a JSON object: {"path": "chat.jsonl", "objective": "The tests pass.", "label": true}'
+_LABELS = {"complete": True, "incomplete": False}
 
 _Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-
-
-_LABELS = {"complete": True, "incomplete": False}
+_Label = Annotated[bool, BeforeValidator(lambda value: _LABELS.get(value, value) if isinstance(value, str) else value)]
 
 
 class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
@@ -36,9 +34,7 @@ class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
     path: _Text
     objective: _Text | None = None
     goal: _Text | None = None
-    label: Annotated[
-        bool, BeforeValidator(lambda value: _LABELS.get(value, value) if isinstance(value, str) else value)
-    ]
+    label: _Label
     line: int = 0
     folder: Path = Path()  # what the paths are relative to
 
@@ -58,9 +54,7 @@ def read_dataset(path: Path) -> list[Sample]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path}: cannot read the dataset: {getattr(error, 'strerror', None) or error}", _FORM
-        ) from None
+        raise UsageError(f"{path}: cannot read the dataset: {error}", _FORM) from None
     samples = []
     for number, text in enumerate(lines, 1):
         if not text.strip():
@@ -92,12 +86,15 @@ class Fault(NamedTuple):
     series: Series | None = None
 
 
+Verdicts = Sequence[tuple[Sample, TranscriptAudit]]
+
+
 @dataclass(frozen=True)
 class Calibration:
     """The verdicts of each series, each beside its sample, and what is missing."""
 
     samples: Sequence[Sample]
-    verdicts: Mapping[Series, Sequence[tuple[Sample, TranscriptAudit]]]
+    verdicts: Mapping[Series, Verdicts]
     faults: Sequence[Fault]
     asked: int  # audits of this call; the other verdicts were known
     left: int  # audits that were not made, because the budget was spent
@@ -125,22 +122,15 @@ async def calibrate(
     jobs: int = 4,
     budget: Budget = Budget(),  # noqa: B008  frozen and empty
     model: Callable[[Goal], LLM] = goal_judge,
-    on_audit: Callable[[int, int], None] = lambda done, of: None,
+    on_end: Callable[[TranscriptAudit], None] = lambda _: None,
 ) -> Calibration:
     """Make the audits that have no verdict yet, so many at a time, and return all verdicts.
 
     A transcript that cannot be read and an audit that fails are faults. Of equal samples, the first one counts. Raise
     GoalFileError for an invalid goal, AuthenticationFailed or ModelNotFound for a judge that cannot be asked at all,
-    RecordError if verdicts cannot be kept. `on_audit` is called after each audit or known verdict, with their number and that
-    of all.
+    RecordError if verdicts cannot be kept. `on_end` is called after each audit or known verdict.
     """
     todo = [(sample, one) for sample in samples for one in series]
-    ended: list[TranscriptAudit] = []
-
-    def on_end(audit: TranscriptAudit) -> None:
-        ended.append(audit)
-        on_audit(len(ended), len(todo))
-
     auditor = Auditor(results, budget, model=model, measuring=True, on_end=on_end)
     found = await auditor.run([_job(*one) for one in todo], jobs)
     verdicts: dict[Series, list[tuple[Sample, TranscriptAudit]]] = {one: [] for one in series}
@@ -149,8 +139,8 @@ async def calibrate(
     for (sample, one), audit in zip(todo, found, strict=True):
         same = first.setdefault(audit.key or str(sample.line), sample)
         if same is not sample:
-            words = "the same" if same.label == sample.label else "the same transcript and goal, but another label"
-            faults[sample] = Fault(sample, f"{words} as line {same.line}; it is not counted again")
+            what = f"the same transcript and goal as line {same.line}; it is not counted again"
+            faults[sample] = Fault(sample, what)
         elif audit.result == "unreadable":
             faults[sample] = Fault(sample, audit.problem)
         elif audit.verdict is not None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean, median
+from statistics import NormalDist, fmean, median
 
 from goalrunner.app.audits import Policy
-from goalrunner.app.calibration import Calibration, Sample, Series
+from goalrunner.app.calibration import Calibration, Series, Verdicts
 from goalrunner.app.kept_verdicts import TranscriptAudit
 from goalrunner.core.errors import UsageError
 from goalrunner.core.outcome import Usage
@@ -19,8 +17,6 @@ from goalrunner.core.outcome import Usage
 CONFIDENCE = 0.95
 BINS = 10
 STEPS = 100  # steps from 0 to 1 in which a threshold is looked for; scores are shown with two digits, too
-
-Verdicts = Sequence[tuple[Sample, TranscriptAudit]]
 
 
 def require_libraries() -> None:
@@ -120,8 +116,7 @@ class Statistics:
 
 
 def statistics_of(calibration: Calibration, target: float | None = None) -> Statistics:
-    """Return the statistics; with a target the thresholds as well. Raise UsageError if a library is missing."""
-    require_libraries()
+    """Return the statistics; with a target the thresholds as well."""
     found = calibration.verdicts
     pairs = [pair for pair in combinations(found, 2) if pair[0].policy == pair[1].policy]
     return Statistics(
@@ -154,7 +149,7 @@ def _series(series: Series, verdicts: Verdicts, target: float | None) -> SeriesS
         auroc=float(metrics.roc_auc_score(labels, scores)) if both else None,
         brier=float(metrics.brier_score_loss(labels, scores, pos_label=True)) if scores else None,
         roc=[(float(x), float(y)) for x, y in zip(*rates, strict=True)],
-        curve=_curve(labels, scores) if scores else [],
+        curve=_curve(scored),
         tokens=fmean(usage.tokens for usage in usages) if counted else None,
         cost_usd=fmean(usage.cost_usd or 0.0 for usage in usages) if priced else None,
         seconds=median(one.seconds for _, one in verdicts) if verdicts else None,
@@ -169,23 +164,18 @@ def _errors(verdicts: Verdicts, minimum: float) -> tuple[Rate, Rate]:
     return rate([yes for label, yes in accepted if not label]), rate([not yes for label, yes in accepted if label])
 
 
-def _curve(labels: Sequence[bool], scores: Sequence[float]) -> list[Bin]:
-    """Return the calibration curve: a bin for each tenth of the score that has verdicts."""
-    from sklearn.calibration import calibration_curve
-
-    edges = [number / BINS for number in range(1, BINS)]
-    sizes = sorted(Counter(bisect_left(edges, score) for score in scores).items())  # the bins of calibration_curve
-    shares, means = calibration_curve(labels, scores, n_bins=BINS, pos_label=True)
-    bins = zip(means, shares, sizes, strict=True)
-    return [Bin(float(mean), rate([n < round(share * size) for n in range(size)])) for mean, share, (_, size) in bins]
+def _curve(scored: Sequence[tuple[bool, float]]) -> list[Bin]:
+    """Return a bin for each tenth of the score that has verdicts; a score between two belongs to the lower one."""
+    bins: dict[int, list[tuple[bool, float]]] = {}
+    for label, score in sorted(scored, key=lambda one: one[1]):
+        bins.setdefault(max(0, math.ceil(round(score * BINS, 6)) - 1), []).append((label, score))
+    return [Bin(fmean(score for _, score in one), rate([label for label, _ in one])) for one in bins.values()]
 
 
 def _threshold(verdicts: Verdicts, target: float) -> Threshold:
     """Return the smallest threshold that keeps the false accepts of these verdicts at the target or below."""
-    from scipy.stats import norm
-
     # The upper end of the Wilson interval of 0 in n is z² / (n + z²).
-    z = float(norm.ppf((1 + CONFIDENCE) / 2))
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     needed = math.ceil(z * z * (1 - target) / target) if target > 0 else 0
     for step in range(STEPS + 1):
         false_accept, false_reject = _errors(verdicts, step / STEPS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from dataclasses import asdict
 from json import dumps
@@ -116,11 +117,14 @@ def calibrate(
     digest = hashlib.sha256(os.path.realpath(dataset).encode(errors="surrogateescape")).hexdigest()[:16]
     kept = KeptVerdicts(results or runs.home() / "calibrations" / f"{digest}.jsonl")
 
-    def on_audit(done: int, of: int) -> None:
-        if done * _REPORTS // of > (done - 1) * _REPORTS // of:
-            output.complain(f"{done:,} of {of:,} verdicts")
+    done, of = itertools.count(1), len(samples) * len(series)
 
-    found = main.wait_for(calibration.calibrate(samples, series, kept, jobs=jobs, budget=budget, on_audit=on_audit))
+    def on_end(_: TranscriptAudit) -> None:
+        number = next(done)
+        if number * _REPORTS // of > (number - 1) * _REPORTS // of:
+            output.complain(f"{number:,} of {of:,} verdicts")
+
+    found = main.wait_for(calibration.calibrate(samples, series, kept, jobs=jobs, budget=budget, on_end=on_end))
     report = CalibrationReport(found, statistics_of(found, target_false_accept), dataset, kept.path)
     if page is not None:
         page.write(calibration_page(report))
