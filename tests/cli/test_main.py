@@ -91,11 +91,11 @@ def test_the_help_of_a_command_begins_with_its_summary(name: str, capsys: pytest
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"Usage: goal {name} [OPTIONS]")
     assert lines[2] == f"  {COMMANDS[name][1]}"
-    assert [line.strip() for line in lines[-len(EXAMPLES[name]) :]] == EXAMPLES[name]
+    assert EXAMPLES.get(name, lines[-1].strip()) == lines[-1].strip()
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+@pytest.mark.parametrize("line", EXAMPLES.values())
 def test_an_example_is_a_valid_command_line(line: str) -> None:
     name, *arguments = shlex.split(line.partition(" | ")[0].partition(" > ")[0])[1:]
     command = get_command(app).get_command(None, name)  # type: ignore[attr-defined]

@@ -57,49 +57,31 @@ GROUPS = {
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 EXAMPLES = {
-    "demo": ["goal demo"],
-    "init": ["goal init", 'goal init --validator "pytest -q" --agent claude --yes'],
-    "check": ["goal check", "goal check fix.toml"],
-    "run": ["goal run", 'goal run "make the tests pass" --validator "pytest -q" --agent claude'],
-    "resume": ["goal resume", 'goal resume k3f9 --max-iterations 20 --note "keep the public API"'],
-    "list": ["goal list", "goal list --status capped --since 7d --limit 10"],
-    "status": ["goal status k3f9", 'goal status chat.jsonl --objective "Say hello." --judge openai/gpt-5-mini'],
-    "audit": [
-        'goal audit logs/ --objective "Fix the test." --judge openai/gpt-5-mini',
-        "goal audit 'logs/**/*.jsonl' --goal goal.toml --junit audits.xml",
-    ],
-    "show": ["goal show", "goal show k3f9 o4", "goal show k3f9 --evidence"],
-    "watch": ["goal watch k3f9"],
-    "diff": ["goal diff", "goal diff k3f9 2", "goal diff k3f9 | git apply"],
-    "report": ["goal report --open", "goal report k3f9 -o report.html", "goal report --compare k3f9 b2aa"],
-    "export": [
-        "goal export --patch | git apply",
-        "goal export --branch fix-slugs",
-        "goal export k3f9 --comment -o pr.md",
-    ],
-    "verify": ["goal verify k3f9"],
-    "calibrate": [
-        "goal calibrate labelled.jsonl --judge openai/gpt-5-mini --cost 5",
-        "goal calibrate labelled.jsonl --judge openai/gpt-5 --html judges.html",
-    ],
-    "measure": ["goal measure", "goal measure k3f9 b2aa --json"],
-    "canary": ["goal canary", "goal canary k3f9 --judge openai/gpt-5-mini"],
-    "approve": ["goal approve", "goal approve k3f9 a1"],
-    "deny": ["goal deny", 'goal deny k3f9 a1 --reason "leave the tests as they are"'],
-    "answer": ['goal answer "Use version 2."', 'goal answer k3f9 "Use version 2." --question 1'],
-    "cancel": ['goal cancel k3f9 --reason "no longer needed"'],
-    "restore": ["goal restore k3f9 1", "goal restore k3f9 0 --path src/parser.py"],
-    "agents": ["goal agents"],
-    "doctor": ["goal doctor claude", "goal doctor --goal goal.toml --try"],
-    "hook": ["goal hook install claude", "goal hook install claude --local", "goal hook uninstall claude"],
-    "prune": ["goal prune --older-than 30d --dry-run"],
-    "promote": ["goal promote k3f9 o7 --kind fact"],
-    "memory": ["goal memory"],
-    "forget": ["goal forget m3f9a2c"],
-    "schema": ["goal schema goal > goal.schema.json"],
-    "help": ["goal help", "goal help sandbox"],
+    "init": 'goal init --validator "pytest -q" --agent claude --yes',
+    "check": "goal check fix.toml",
+    "run": 'goal run "make the tests pass" --validator "pytest -q" --agent claude',
+    "resume": 'goal resume k3f9 --max-iterations 20 --note "keep the public API"',
+    "list": "goal list --status capped --since 7d --limit 10",
+    "status": 'goal status chat.jsonl --objective "Say hello." --judge openai/gpt-5-mini',
+    "audit": "goal audit 'logs/**/*.jsonl' --goal goal.toml --junit audits.xml",
+    "show": "goal show k3f9 o4",
+    "diff": "goal diff k3f9 2",
+    "report": "goal report --compare k3f9 b2aa --open",
+    "export": "goal export --patch | git apply",
+    "calibrate": "goal calibrate labelled.jsonl --judge openai/gpt-5-mini --cost 5",
+    "canary": "goal canary k3f9 --judge openai/gpt-5-mini",
+    "deny": 'goal deny k3f9 a1 --reason "leave the tests as they are"',
+    "answer": 'goal answer k3f9 "Use version 2." --question 1',
+    "cancel": 'goal cancel k3f9 --reason "no longer needed"',
+    "restore": "goal restore k3f9 0 --path src/parser.py",
+    "doctor": "goal doctor --goal goal.toml --try",
+    "hook": "goal hook install claude --local",
+    "prune": "goal prune --older-than 30d --dry-run",
+    "promote": "goal promote k3f9 o7 --kind fact",
+    "schema": "goal schema goal > goal.schema.json",
+    "help": "goal help sandbox",
 }
-"""Command lines for the help of each command."""
+"""A command line for the help of a command."""
 
 
 class _Commands(TyperGroup):
@@ -114,7 +96,8 @@ class _Commands(TyperGroup):
         module = import_module(f"goalrunner.cli.{COMMANDS[cmd_name][0]}")
         function = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        single.command(cmd_name, epilog="\n  ".join(["\b\nExamples:", *EXAMPLES[cmd_name]]))(function)
+        example = EXAMPLES.get(cmd_name)
+        single.command(cmd_name, epilog=example and f"\b\nExample:\n  {example}")(function)
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
