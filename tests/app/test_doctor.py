@@ -131,7 +131,7 @@ def test_what_the_goal_adds_may_sign_it_in(programs: Programs, added: dict[str, 
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (asking(effect="false && "), "the agent ended its turn without creating the file"),
+        (asking(effect="false && "), "the agent did not create the file"),
         (
             asking().replace('"type": "turn.completed"', '"type": "cost"'),
             "the file was created, but the agent reported no tokens",
@@ -244,7 +244,7 @@ def test_tokens_that_are_promised_over_acp_must_be_reported(programs: Programs) 
 def test_a_program_that_does_not_speak_acp_cannot_be_used(programs: Programs) -> None:
     programs.shell("asking-acp", "echo no protocol; exit 1")
     one = check(tried(programs, BY_ACP), "round")
-    assert "the agent asking (asking-acp) does not speak ACP: it ended (exit 1) without an answer" in one.message
-    *_, hint, show = one.hint.splitlines()
+    said, hint, *_, show = one.hint.splitlines()
+    assert "the agent asking (asking-acp) does not speak ACP: it ended (exit 1) without an answer" in said
     assert hint == 'write protocol = "command", or update it: apt install asking'
     assert Path(show.removeprefix("goal show "), "events.jsonl").is_file()

@@ -190,7 +190,7 @@ def test_init_where_nothing_can_be_written_is_an_error_with_the_path(project: Pa
     (project / "goal.toml").mkdir()
     ended = goal("init", "--yes", "--force", "--agent", "claude", "--validator", "false", cwd=project)
     assert ended.code == 2
-    assert "Error: cannot write goal.toml: Is a directory\ncheck the path" in ended.err
+    assert "goal.schema.json: Is a directory\ncheck the paths" in ended.err
 
 
 @pytest.mark.parametrize("name", ["outcome", "state", "events", "goal"])

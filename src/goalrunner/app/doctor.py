@@ -60,11 +60,10 @@ def try_round(goal: Goal, environ: dict[str, str]) -> tuple[Check, Usage]:
         return Check("round", "bad", f"the round could not be tried: {error.message}", error.hint), Usage()
     used = sum(outcome.usage.values(), Usage())
     if outcome.status is not GoalStatus.COMPLETE:
-        said = [line for line in outcome.message.splitlines() if not line.startswith("goal resume")] or [""]
-        ended = outcome.status is GoalStatus.CAPPED and outcome.iterations
-        message = "the agent ended its turn without creating the file" if ended else said[0]
-        hints = said[1:] or ([_IN_SANDBOX] if config.sandbox != "none" else [])
-        return Check("round", "bad", message, "\n".join([*hints, f"goal show {outcome.run_path}"])), used
+        hints = [line for line in outcome.message.splitlines() if not line.startswith("goal resume")]
+        hints += [_IN_SANDBOX] if config.sandbox != "none" else []
+        hint = "\n".join([*hints, f"goal show {outcome.run_path}"])
+        return Check("round", "bad", "the agent did not create the file", hint), used
     shutil.rmtree(folder, ignore_errors=True)
     if agent and "tokens" in agent.preset.reports_by(agent.protocol) and not used.tokens:
         return Check("round", "bad", "the file was created, but the agent reported no tokens", _OUTDATED), used
@@ -91,11 +90,11 @@ def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False)
     sandboxed, sandbox = sandbox_check(goal, environ)
     git = _found("git", lambda: git_program(folder, environ))
     kind = _found("checks", lambda: str(choose_environment(goal, folder.resolve(), goal_home(environ).resolve())))
-    found = Diagnosis(goal.agent.use, (*_agent_checks(goal, folder, environ, sandbox), git, sandboxed, kind))
-    if not (with_round and found.usable):
-        return found
-    tried, used = try_round(goal, dict(environ))
-    return replace(found, checks=(*found.checks, tried), used=used)
+    checks, used = [*_agent_checks(goal, folder, environ, sandbox), git, sandboxed, kind], None
+    if with_round and all(item.state != "bad" for item in checks):
+        tried, used = try_round(goal, dict(environ))
+        checks.append(tried)
+    return Diagnosis(goal.agent.use, tuple(checks), used)
 
 
 def _found(name: str, find: Callable[[], str]) -> Check:

@@ -16,7 +16,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
 from goalrunner.cli.options import Text, argument, flag, option
-from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.core.errors import ExitCode, UsageError, os_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
@@ -147,33 +147,27 @@ def init(
         command, why = f"python3 -m {proposal.command}", f"so that tests can import {module}"
         proposal = replace(proposal, command=command, why=why)
         baseline = proposal.baseline()
-    default = _TO_DESCRIBE if baseline.is_green else _GREEN_TESTS
-    if ask and objective is None:
-        later = "write it into goal.toml later" if baseline.is_green else default
-        objective = output.typed(f"What is the agent to do? [Enter: {later}] ", default)
+    objective = objective or (_TO_DESCRIBE if baseline.is_green else _GREEN_TESTS)
+    if ask and objective in (_TO_DESCRIBE, _GREEN_TESTS):
+        objective = output.typed(f"What is the agent to do? [Enter: {objective}] ", objective)
     schema_path = runs.home().absolute() / "goal.schema.json"
     is_done = baseline.is_green and not proposal.judge
-    text = proposal.text(objective or default, schema_path, is_done=is_done)
+    text = proposal.text(objective, schema_path, is_done=is_done)
     output.say(f"\n{text}\n")
     if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
-    try:
+    with os_errors(f"cannot write {path} and {schema_path}", "check the paths and their permissions", UsageError):
         schema_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         schema_path.write_text(json_module.dumps(json_schema("goal"), indent=1), encoding="utf-8")
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        message = f"cannot write {error.filename}: {error.strerror}"
-        raise UsageError(message, "check the path and its permissions") from error
-    following = (
-        "describe the work in goal.toml. Then: goal run" if (objective or default) == _TO_DESCRIBE else "goal run"
-    )
     if proposal.agent is None:
         following = "install an agent (goal agents) and name it in goal.toml, or export a key and name a model."
     elif baseline.problem:
         following = "repair what the baseline says, then: goal check"
     elif is_done:
-        following = "the validator passes already, so it cannot verify new work."
-        following += " Add a test that fails, or a judge. Then: goal run"
+        following = "the validator passes already. Add a test that fails, or a judge. Then: goal run"
+    else:
+        following = "describe the work in goal.toml, then: goal run" if text.count(_TO_DESCRIBE) else "goal run"
     output.say(f"Wrote {path}.\nNext: {following}\n")
     return 0
 
@@ -197,8 +191,8 @@ class _Proposal:
         folder = str(goals.current_folder())
         yield f"workspace  {folder} · {workspace_state(folder)}"
         yield f"validator  {self.command}{f' ({self.why})' if self.why else ''}"
-        others = (item for item in self.project.commands if item.command != self.command)
-        yield from (f"           also found: {other.command} ({other.why})" for other in others)
+        others = [f"{item.command} ({item.why})" for item in self.project.commands if item.command != self.command]
+        yield from (f"           also found: {other}" for other in others)
         found = "none is installed, and no key is set; goal agents lists what to install"
         yield f"agent      {self.agent or found}"
         yield f"judge      {self.judge or 'none; the validator decides'}"
