@@ -244,7 +244,7 @@ def test_tokens_that_are_promised_over_acp_must_be_reported(programs: Programs) 
 def test_a_program_that_does_not_speak_acp_cannot_be_used(programs: Programs) -> None:
     programs.shell("asking-acp", "echo no protocol; exit 1")
     one = check(tried(programs, BY_ACP), "round")
-    said, hint, *_, show = one.hint.splitlines()
+    said, *_, hint, show = one.hint.splitlines()
     assert "the agent asking (asking-acp) does not speak ACP: it ended (exit 1) without an answer" in said
     assert hint == 'write protocol = "command", or update it: apt install asking'
     assert Path(show.removeprefix("goal show "), "events.jsonl").is_file()

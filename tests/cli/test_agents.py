@@ -107,11 +107,8 @@ def test_doctor_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(progra
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("askin",), 'there is no agent "askin"\ndid you mean "asking"? valid: '),
-        (
-            ("acp",),
-            'the agent "acp" needs a command, which the goal file gives\ngoal doctor --goal FILE, with [agent] use = "acp"',
-        ),
+        (("askin",), '--agent "askin" is unknown; did you mean "asking"?'),
+        (("acp",), 'the agent "acp" has no command; write command = "..." beside it in [agent]'),
         (("--goal", "absent.toml"), "absent.toml  no such file"),
     ],
 )

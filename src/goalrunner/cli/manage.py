@@ -7,16 +7,13 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import goalrunner
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.app import COMMANDS, app
 from goalrunner.cli.options import File, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError, nearest
-
-if TYPE_CHECKING:
-    from goalrunner.core.goal import Goal
 
 GoalFile = Annotated[File, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
 
@@ -70,29 +67,10 @@ def doctor(
     from goalrunner.app.doctor import examine
     from goalrunner.reports.tables import diagnosis_lines, diagnosis_value
 
-    target = _target(agent, goal)
+    target = goals.resolved(goal, {"objective": None if goal else "doctor", "agent.use": agent})
     diagnosis = examine(target, os.environ, with_round=try_)
     output.say(diagnosis_value(diagnosis) if json else output.laid_out(diagnosis_lines(diagnosis)))
     return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)
-
-
-def _target(name: str | None, goal_file: Path | None) -> Goal:
-    """Return a goal with the agent to check: the named one, else that of the goal, of GOAL_AGENT, or the built-in one."""
-    from goalrunner.agents.external_agents import ACP, COMMAND
-    from goalrunner.core.goal_tables import BUILTIN, AgentConfig
-    from goalrunner.goalfile.agents import preset_named
-
-    if name is not None:
-        os.environ.pop("GOAL_AGENT", None)
-    goal = goals.resolved(goal_file, {"objective": None if goal_file else "doctor"})
-    if name is None or name == goal.agent.use:
-        return goal
-    if name in (ACP, COMMAND):
-        hint = f'goal doctor --goal FILE, with [agent] use = "{name}"'
-        raise UsageError(f'the agent "{name}" needs a command, which the goal file gives', hint)
-    preset_named(name, goal.agents, os.environ)
-    model = (os.environ.get("GOAL_MODEL") or os.environ.get("LLM_MODEL") or "") if name == BUILTIN else ""
-    return goal.model_copy(update={"agent": AgentConfig(use=name, model=model)})
 
 
 def memory(
