@@ -155,7 +155,7 @@ def test_the_evidence_in_json_and_what_excludes_it(run: FinishedRun, capsys: pyt
     code, _, err = answered(run, capsys, "show", "--evidence", "--path")
     assert (code, err) == (
         2,
-        "Error: --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
+        "Error: an observation, --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
     )
 
 
@@ -184,7 +184,10 @@ def test_one_observation_is_printed_whole(run: FinishedRun, capsys: pytest.Captu
             ["o99"],
             "run RUN has no observation o99; the last one is o7\ngoal show RUN --events lists the observations\n",
         ),
-        (["o6", "--events"], "o6 cannot be combined with --path, --evidence, --state or --events\nremove one\n"),
+        (
+            ["o6", "--events"],
+            "an observation, --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
+        ),
     ],
 )
 def test_an_observation_that_cannot_be_shown_is_an_error(

@@ -6,8 +6,10 @@ The process of a hook ends after each event, so the run is left and resumed. GOA
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -88,15 +90,32 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
         if goal_file is None and not session.is_open:
             return _allowed("not checked: the folder has no goal any more") if session.kept.goal else {}
         until = time.monotonic() + _PATIENCE[name]
-        while True:
-            try:
-                return actions[name]()
-            except WorkspaceBusy:  # another session is being checked there, or a run goes on
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_POLL)
+        with _turn(home, until):
+            while True:
+                try:
+                    return actions[name]()
+                except WorkspaceBusy:  # a run goes on there
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(_POLL)
     except GoalError as error:
         return {"systemMessage": f"goal did not check this session: {error}"}
+
+
+@contextlib.contextmanager
+def _turn(home: Path, until: float) -> Iterator[None]:
+    """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock)."""
+    name = hashlib.sha256(os.fsencode(Path.cwd())).hexdigest()[:32]
+    with record_errors(f"{home} cannot be written", "set GOAL_HOME to a folder of yours"):
+        (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (home / "hooks" / f"{name}.lock").open("w")
+    with lock:
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(_POLL)
+        yield
 
 
 class _SessionController(GoalController):
@@ -207,7 +226,6 @@ class _Session:
         """Note the run, and that the agent works from now on."""
         self.kept.since = time.time()
         with record_errors(f"{self._file} cannot be written", "set GOAL_HOME to a folder of yours"):
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(self._file, self.kept.model_dump_json().encode())
 
     def _messages(self, *, judged: bool) -> list[dict[str, Any]]:
