@@ -21,6 +21,7 @@ from goalrunner.records.run_folder import list_runs
 from tests.conformance.installed import missing, no_keys, search_path
 from tests.support.command_line import GOAL, environment
 from tests.support.fake_provider import SETTINGS, FakeProvider, run, say
+from tests.support.forking import goal
 from tests.support.recordings import judge, quote, recording
 
 RED = 'objective = "The file done exists."\nvalidator = "test -e done"\nagent = "claude"\n'
@@ -49,17 +50,20 @@ def called(folder: Path, event: str, session: str = "s1", **more: Any) -> dict[s
 
 def answered(text: str, folder: Path, **env: str) -> dict[str, str]:
     """What the hook answers to a text on stdin."""
+    done = goal("hook", "claude", cwd=folder, env=env, stdin=text)
+    assert done.code == 0, done.err
+    found: dict[str, str] = json.loads(done.out or "{}")
+    return found
+
+
+def stopped(folder: Path, session: str) -> dict[str, str]:
+    """What a process of its own answers to a stop."""
+    event = json.dumps({"session_id": session, "cwd": str(folder)})
+    argv = [*GOAL, "hook", "claude"]
     done = subprocess.run(
-        [*GOAL, "hook", "claude"],
-        input=text,
-        cwd=folder,
-        env=environment(**env),
-        capture_output=True,
-        text=True,
-        check=False,
+        argv, input=event, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True, check=True
     )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout or "{}")
+    found: dict[str, str] = json.loads(done.stdout)
     return found
 
 
@@ -129,7 +133,7 @@ def test_two_sessions_in_one_folder_are_checked_one_after_the_other(project: Pat
     for session in ("s1", "s2"):
         called(project, "UserPromptSubmit", session)
     with ThreadPoolExecutor() as threads:
-        found = list(threads.map(lambda session: called(project, "Stop", session), ("s1", "s2")))
+        found = list(threads.map(lambda session: stopped(project, session), ("s1", "s2")))
     assert [answer.get("decision") for answer in found] == ["block", "block"], found
 
 

@@ -40,9 +40,9 @@ def forks() -> Forks:
     return program
 
 
-def goal(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
+def goal(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, stdin: str = "") -> Ended:
     """Run `goal` to its end."""
-    return forks().goal(*arguments, cwd=cwd, env=env)
+    return forks().goal(*arguments, cwd=cwd, env=env, stdin=stdin)
 
 
 class Forks:
@@ -64,13 +64,15 @@ class Forks:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         kill: tuple[str, float] | None = None,
+        stdin: str = "",
     ) -> Ended:
         """Run `goal` to its end; `kill` is ("before" or "after", number of an event) or ("seconds", time)."""
-        stdin, stdout = self._program.stdin, self._program.stdout
-        assert stdin is not None
-        assert stdout is not None
+        jobs, codes = self._program.stdin, self._program.stdout
+        assert jobs is not None
+        assert codes is not None
         with tempfile.TemporaryDirectory() as folder:
-            printed = [Path(folder) / name for name in ("out", "err")]
+            read, *printed = [Path(folder) / name for name in ("in", "out", "err")]
+            read.write_text(stdin, encoding="utf-8")
             environ = environment(**(env or {}))
             job = {
                 "arguments": [str(argument) for argument in arguments],
@@ -78,11 +80,12 @@ class Forks:
                 "env": environ,
                 "has_key": any(name.endswith("_API_KEY") for name in environ),
                 "kill": kill,
+                "read": str(read),
                 "printed": [str(path) for path in printed],
             }
-            stdin.write(json.dumps(job) + "\n")
-            stdin.flush()
-            code = json.loads(stdout.readline())
+            jobs.write(json.dumps(job) + "\n")
+            jobs.flush()
+            code = json.loads(codes.readline())
             out, err = (path.read_text(encoding="utf-8") for path in printed)
         return Ended(code, out, err)
 
@@ -119,7 +122,7 @@ def _work(job: dict[str, Any]) -> None:
     try:
         for number, name in enumerate(job["printed"], start=1):
             os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT, 0o600), number)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(job["read"], os.O_RDONLY), 0)
         os.environ.clear()
         os.environ.update(job["env"])
         sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # as at the start of Python

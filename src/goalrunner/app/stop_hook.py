@@ -104,7 +104,10 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
 
 @contextlib.contextmanager
 def _turn(home: Path, until: float) -> Iterator[None]:
-    """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock)."""
+    """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock).
+
+    A check that finds the workspace busy in its middle would end the run of its session.
+    """
     name = hashlib.sha256(os.fsencode(Path.cwd())).hexdigest()[:32]
     with record_errors(f"{home} cannot be written", "set GOAL_HOME to a folder of yours"):
         (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
