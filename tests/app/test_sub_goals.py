@@ -73,7 +73,7 @@ def test_a_sub_goal_that_would_let_its_agent_change_more_is_refused(
     workspace: Path, theirs: dict[str, Any], own: dict[str, Any], key: str
 ) -> None:
     whole = run(workspace, "All is done.", workspace=theirs)
-    with pytest.raises(UsageError, match=rf"cannot be combined with {key} = .* of the parent run {whole.run_id}"):
+    with pytest.raises(UsageError, match=rf"does not fit {key} = .* of the parent run {whole.run_id}"):
         run(workspace, "A part is done.", parent=whole.run_id, workspace=own)
 
 

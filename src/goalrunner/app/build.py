@@ -17,7 +17,7 @@ from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, 
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve, within_parent
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
-from goalrunner.core.agent_ports import Message, Resumable
+from goalrunner.core.agent_ports import Message
 from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
 from goalrunner.core.goal import Goal
 from goalrunner.engine.checks import is_hidden
@@ -139,14 +139,9 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     prepared = open_run(config, folder)
     run = prepared.run
     try:
-
-        def take_over() -> None:
-            if earlier and isinstance(run.conversation, Resumable):
-                run.conversation.adopt_history(earlier, run.recorder)
-
         now = run.parts.clock.now()
         started = _run_started(prepared, now, secret_notes(frozen, options.goal_file))
-        run.start(_goal_created(prepared, now), started, take_over)
+        run.start(_goal_created(prepared, now), started, earlier)
     except BaseException:
         prepared.close()
         raise

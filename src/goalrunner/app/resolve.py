@@ -233,12 +233,10 @@ def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
         return {"protect": _joined(plan.protects, own.protect)}
     if plan.editable and not own.protect and set(own.editable) <= set(plan.editable):
         return {"editable": own.editable or plan.editable}
-    key, patterns = ("protect", plan.protects) if plan.protects else ("editable", plan.editable)
-    other = "editable" if own.editable else "protect"
+    theirs = f"protect = {list(plan.protects)}" if plan.protects else f"editable = {list(plan.editable)}"
     raise UsageError(
-        f"[workspace] {other} cannot be combined with {key} = {list(patterns)} of the parent run {parent.goal.run_id}",
-        f"remove {other}: the sub-goal has the parent's {key}"
-        + (", or name some of its patterns" if plan.editable else ""),
+        f"[workspace] protect or editable does not fit {theirs} of the parent run {parent.goal.run_id}",
+        "remove it, because the sub-goal has that of the parent; or name some of the parent's patterns in editable",
     )
 
 

@@ -12,7 +12,7 @@ from goalrunner.core.goal_tables import ApprovalKind
 from goalrunner.core.limits import denied, expires_at, is_late
 from goalrunner.core.observation import OWNER, Observation
 from goalrunner.core.run_state import Approval
-from goalrunner.engine.journal import Deadline, Journal, Parts
+from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 _PREVIEW = 200_000  # bytes of a patch that is shown to a person
@@ -26,11 +26,10 @@ ActionKind = Literal["shell", "write"]
 class Approvals:
     """Asks the approver. Each request and each decision is in the log before anything is done."""
 
-    def __init__(self, parts: Parts, journal: Journal, tracker: SnapshotTracker, deadline: Deadline) -> None:
+    def __init__(self, parts: Parts, journal: Journal, tracker: SnapshotTracker) -> None:
         self._parts = parts
         self._journal = journal
         self._tracker = tracker
-        self._deadline = deadline
 
     async def permit(self, rule: str, tool_call_id: str, kind: ActionKind, text: str, preview: str) -> str | None:
         """Return None if the action is allowed, or why it is denied. Raise ApprovalPending and ApprovalDenied."""
@@ -79,7 +78,7 @@ class Approvals:
         if self._parts.approver is None:
             return None
         self._journal.save()
-        with self._deadline.suspended():
+        with self._journal.suspended():
             return await self._parts.approver.answer(self._parts.redact(question))
 
     async def answers_all(self) -> bool:
@@ -117,7 +116,7 @@ class Approvals:
             answer = None
             if approver is not None and not is_late(approval.expires_at, self._parts.clock.now()):
                 self._journal.save()
-                with self._deadline.suspended():
+                with self._journal.suspended():
                     answer = await approver.approve(request)
             if is_late(approval.expires_at, self._parts.clock.now()):
                 self._journal.append(events.ApprovalRecorded(approval_id=approval.id, decision="expired"))

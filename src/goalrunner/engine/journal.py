@@ -67,6 +67,7 @@ class Journal:
         self._save = save
         self._state: RunState | None = None
         self._evidence = EvidenceIndex()
+        self._timeout: asyncio.Timeout | None = None
 
     @property
     def state(self) -> RunState:
@@ -139,23 +140,8 @@ class Journal:
                 self._observers.remove(observer)
                 _LOGGER.exception("%s failed and is not called again; the run continues", type(observer).__name__)
 
-    def next_observation(self, ahead: int = 0) -> str:
-        """Return the id of the next observation; `ahead` skips as many."""
-        return f"o{self.state.observations + 1 + ahead}"
-
-    def trail(self) -> Trail:
-        """Return the observations and claims so far."""
-        return self._evidence.trail(self.artifacts.read, self.transcript.read)
-
-
-class Deadline:
-    """The time limit of a run."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._timeout: asyncio.Timeout | None = None
-
-    def begin(self, seconds: float | None) -> asyncio.Timeout:
+    def deadline(self, seconds: float | None) -> asyncio.Timeout:
+        """Return the time limit of the run; None: there is none."""
         self._timeout = asyncio.timeout(seconds)
         return self._timeout
 
@@ -168,11 +154,19 @@ class Deadline:
         if timeout is not None and until is not None:
             timeout.reschedule(None)
         try:
-            with self._log.paused():
+            with self.log.paused():
                 yield
         finally:
             if timeout is not None and until is not None:
                 timeout.reschedule(until + loop.time() - began)
+
+    def next_observation(self, ahead: int = 0) -> str:
+        """Return the id of the next observation; `ahead` skips as many."""
+        return f"o{self.state.observations + 1 + ahead}"
+
+    def trail(self) -> Trail:
+        """Return the observations and claims so far."""
+        return self._evidence.trail(self.artifacts.read, self.transcript.read)
 
 
 Answer = tuple[ValidatorResult, Path | None]

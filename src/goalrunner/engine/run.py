@@ -9,14 +9,14 @@ from hashlib import sha256
 from typing import TypeVar, assert_never
 
 from goalrunner.core import decision, events, limits
-from goalrunner.core.agent_ports import Closing, Conversation, Resumable, RoundReply
+from goalrunner.core.agent_ports import Closing, Conversation, Message, Resumable, RoundReply
 from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.engine.approvals import Approvals
 from goalrunner.engine.checks import Checks, InterruptedByValidatorError
-from goalrunner.engine.journal import Deadline, Journal, Parts, kept_traceback
+from goalrunner.engine.journal import Journal, Parts, kept_traceback
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns, exclusive
@@ -56,8 +56,7 @@ class Run:
         self._signal: int | None = None
         self._cancelled: str | None = None
         self.tracker = SnapshotTracker(parts.watch, journal)
-        self._deadline = Deadline(journal.log)
-        self._approvals = Approvals(parts, journal, self.tracker, self._deadline)
+        self._approvals = Approvals(parts, journal, self.tracker)
         self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
         self._turns = Turns(parts, self.recorder, lambda: self.state)
         self._checks = Checks(parts, journal, self.tracker, self.recorder, self.resumption)
@@ -70,12 +69,11 @@ class Run:
     def state(self) -> RunState:
         return self._journal.state
 
-    def start(
-        self, created: events.GoalCreated, started: events.RunStarted, take_over: Callable[[], None] = lambda: None
-    ) -> None:
-        """Write the first two events, and call `take_over` between them. A run that is killed in between has not started."""
+    def start(self, created: events.GoalCreated, started: events.RunStarted, chat: Sequence[Message] = ()) -> None:
+        """Write the first two events, with the chat of another run between them: a run that is killed there has not started."""
         self._journal.append(created)
-        take_over()
+        if chat and isinstance(self.conversation, Resumable):
+            self.conversation.adopt_history(chat, self.recorder)
         self._journal.append(started)
         self._journal.save()
 
@@ -111,7 +109,7 @@ class Run:
     async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | events.RunEnded:
         """Await `work()` under the deadline; return how the run ends if it was stopped."""
         timeout = self.state.plan.timeout
-        deadline = self._deadline.begin(None if timeout is None else max(0.0, timeout - self.state.elapsed))
+        deadline = self._journal.deadline(None if timeout is None else max(0.0, timeout - self.state.elapsed))
         try:
             async with deadline:
                 return await work()
