@@ -10,12 +10,11 @@ from datetime import datetime
 from pathlib import Path
 
 from goalrunner.core import events
-from goalrunner.core.errors import RecordError, UsageError, WorkspaceError, os_errors
+from goalrunner.core.errors import UsageError, WorkspaceError, os_errors
 from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.progress import FINAL
 from goalrunner.core.summary import SnapshotHistory
-from goalrunner.records.event_log import read_records
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.snapshots.cleanup import finish, last_used, put_aside, remove_store, remove_whole, shrink, unfinished
@@ -219,7 +218,7 @@ def prune(home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since
     for run in found:
         remove_run(home, run.folder)
     workspaces = _workspaces(home)
-    if unknown := [run for run, workspace in workspaces.items() if workspace is None]:
+    if unknown := [run for run, workspace in workspaces.items() if not workspace]:
         done.left.append(f"run {unknown[0]} does not name its workspace, so no snapshot was removed")
         return done
     for store in sorted(path for path in folders[1].glob("*") if path.is_dir() and path.name[0] != "."):
@@ -234,20 +233,14 @@ def prune(home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since
     return done
 
 
-def _workspaces(home: Path) -> dict[str, str | None]:
-    """Return the workspace of each run, by its summary or its log; None if it is not known."""
-    found: dict[str, str | None] = {}
-    for item in list_runs(home):
-        run, workspace = str(item["run_id"]), str(item.get("workspace") or "")
-        with contextlib.suppress(RecordError):
-            workspace = workspace or snapshots_of(read_records(RunFolder(home / "runs" / run).events)).workspace
-        found[run] = workspace or None
-    return found
+def _workspaces(home: Path) -> dict[str, str]:
+    """Return the workspace of each run by its summary; empty if it is not known."""
+    return {str(item["run_id"]): str(item.get("workspace") or "") for item in list_runs(home)}
 
 
 def _users(home: Path, store: str) -> list[str]:
     """Return the runs that use a store, with those whose workspace is not known."""
-    return [run for run, user in _workspaces(home).items() if user is None or store_name(Path(user)) == store]
+    return [run for run, user in _workspaces(home).items() if not user or store_name(Path(user)) == store]
 
 
 def _named(home: Path, store: str) -> set[str]:
