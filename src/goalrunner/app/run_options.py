@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
@@ -18,13 +18,15 @@ from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, 
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
-from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, Tape, as_model
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.system.launcher import credentials_of
 from goalrunner.validators.child import arity
 from goalrunner.validators.kinds import CallableValidator
+
+if TYPE_CHECKING:
+    from goalrunner.judge.prompt_builder import Events
 
 
 @dataclass(frozen=True, kw_only=True)
