@@ -205,6 +205,4 @@ def verification_text(done: Verification) -> str:
 
 def verification_value(done: Verification) -> dict[str, Any]:
     """Return every field, and `verified`, as a JSON value."""
-    values = asdict(done)
-    run = {name: values.pop(name) for name in ("run_id", "path")}
-    return {**run, "verified": done.broken is None, **values}
+    return {**asdict(done), "verified": done.broken is None}
