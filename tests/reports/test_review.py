@@ -12,7 +12,6 @@ from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.run_state import Approval
 from goalrunner.reports import review
 from goalrunner.reports.patches import files_of, patch_text, patch_value, stat_text
-from goalrunner.reports.review import Typed
 from tests.support.workspaces import git, make_repository, write
 
 
@@ -26,19 +25,19 @@ def request(action: str = "ls", preview: str = "", **more: object) -> ApprovalRe
 @pytest.mark.parametrize(
     ("line", "typed"),
     [
-        ("y\n", Typed(decision=True)),
-        (" YES ", Typed(decision=True)),
-        ("n", Typed(decision=False)),
-        ("no, use make", Typed(decision=False, reason="use make")),
-        ("n use make", Typed(decision=False, reason="use make")),
-        ("a", Typed(everything=True)),
-        ("", Typed()),
-        ("yes but not now", Typed()),
-        ("yep", Typed()),
-        ("1", Typed()),
+        ("y\n", ("approved", "")),
+        (" YES ", ("approved", "")),
+        ("n", ("denied", "")),
+        ("no, use make", ("denied", "use make")),
+        ("n use make", ("denied", "use make")),
+        ("a", ("all", "")),
+        ("", ("", "")),
+        ("yes but not now", ("", "")),
+        ("yep", ("", "")),
+        ("1", ("", "")),
     ],
 )
-def test_only_a_plain_yes_is_a_yes(line: str, typed: Typed) -> None:
+def test_only_a_plain_yes_is_a_yes(line: str, typed: tuple[str, str]) -> None:
     assert review.read_typed(line) == typed
 
 

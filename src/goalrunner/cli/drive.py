@@ -104,12 +104,10 @@ class TerminalApprover:
         with self._suspended():
             self._say(review.approval_text(request, columns=columns))
             while (line := await self._ask(review.prompt_text(request))) is not None:
-                typed = review.read_typed(line)
-                if typed.decision is not None:
-                    return ApprovalAnswer(
-                        "approved" if typed.decision else "denied", person(), typed.reason, typed=True
-                    )
-                if typed.everything:
+                said, reason = review.read_typed(line)
+                if said in ("approved", "denied"):
+                    return ApprovalAnswer(said, person(), reason, typed=True)
+                if said == "all":
                     self._say(review.approval_text(request, most=sys.maxsize, columns=columns))
                 elif line.strip():
                     self._say(review.choices_text(columns))

@@ -124,16 +124,13 @@ class CalibrationReport:
     @property
     def thresholds(self) -> list[tuple[str, str, str]]:
         """Of each series that a run can have: its name, the finding, and the line for the goal file, or an empty text."""
-        found = [
-            (series_name(one.series), one.threshold)
-            for one in self.statistics.series
-            if one.series.policy != "no-citations"
-        ]
-        return [
-            (name, threshold_text(one), "" if one.minimum_score is None else f"minimum_score = {one.minimum_score:g}")
-            for name, one in found
-            if one is not None
-        ]
+        found = []
+        for one in self.statistics.series:
+            if one.threshold is not None and one.series.policy != "no-citations":
+                least = one.threshold.minimum_score
+                line = "" if least is None else f"minimum_score = {least:g}"
+                found.append((series_name(one.series), threshold_text(one.threshold), line))
+        return found
 
     @property
     def agreement(self) -> list[str]:

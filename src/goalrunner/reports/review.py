@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from goalrunner.core.agent_ports import ApprovalRequest
 from goalrunner.core.observation import OWNER, EvidenceRow, Observation
@@ -37,27 +36,18 @@ _LONGEST_COMMAND = 1_000
 """Characters of a command that stands beside its label."""
 
 
-@dataclass(frozen=True)
-class Typed:
-    """What was typed: a decision with its reason, a request to show every line, or neither."""
-
-    decision: bool | None = None
-    reason: str = ""
-    everything: bool = False
-
-
-def read_typed(line: str) -> Typed:
-    """Return what a line means. Only "y", "yes", "n" and "no" decide."""
-    word, _, rest = line.strip().partition(" ")
+def read_typed(line: str) -> tuple[Literal["approved", "denied", "all", ""], str]:
+    """Return what a line means, and the reason of a no. Only "y", "yes", "n" and "no" decide; "all" shows every line."""
+    word, _, reason = line.strip().partition(" ")
     match word.lower().rstrip(",.:"):
-        case "y" | "yes" if not rest.strip():
-            return Typed(decision=True)
+        case "y" | "yes" if not reason:
+            return "approved", ""
         case "n" | "no":
-            return Typed(decision=False, reason=rest.strip())
-        case "a" | "all" if not rest.strip():
-            return Typed(everything=True)
+            return "denied", reason.strip()
+        case "a" | "all" if not reason:
+            return "all", ""
         case _:
-            return Typed()
+            return "", ""
 
 
 def approval_text(request: ApprovalRequest, *, most: int = LINES, columns: int | None = None) -> str:
