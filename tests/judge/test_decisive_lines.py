@@ -71,15 +71,15 @@ def test_a_quiet_line(line: str) -> None:
     assert decisive(f"{line}\n{line}") == []
 
 
-def test_summaries_come_first_and_the_outermost_before_the_rest() -> None:
+def test_the_outermost_come_before_the_rest() -> None:
     text = "\n".join([*(f"error: number {number}" for number in range(5)), "1 failed in 2.0s"])
     kept = [text[start:end] for start, end in decisive(text)]
     assert kept == [
         "1 failed in 2.0s",
-        "error: number 4",
         "error: number 0",
-        "error: number 3",
+        "error: number 4",
         "error: number 1",
+        "error: number 3",
         "error: number 2",
     ]
 

@@ -223,11 +223,16 @@ def identifier_of(text: str) -> str:
     return text.strip().strip("[]").strip().lower()
 
 
+def cited_in(trail: Trail, text: str) -> Observation | None:
+    """Return the observation of an id, or the newest of a name, such as "order:O-104"."""
+    return trail.observation(text.strip()) or trail.observation(identifier_of(text))
+
+
 def with_ids(criteria: Iterable[CriterionVerdict], trail: Trail) -> tuple[CriterionVerdict, ...]:
-    """Return the criteria with ids in place of names: "order:O-104" is the newest observation of that name."""
+    """Return the criteria with ids in place of names."""
 
     def resolved(citation: Citation) -> Citation:
-        found = trail.observation(citation.observation.strip())
+        found = cited_in(trail, citation.observation)
         return citation.model_copy(update={"observation": found.id}) if found is not None else citation
 
     return tuple(one.model_copy(update={"evidence": tuple(map(resolved, one.evidence))}) for one in criteria)

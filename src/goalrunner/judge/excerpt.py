@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from functools import cache
 
 from goalrunner.judge.text_matching import readable, without_invisible
@@ -50,7 +49,7 @@ LONGEST = 240
 
 _BEFORE = 60
 _SEARCHED = 200_000
-_SUMMARIES = r"""
+_DECISIVE = r"""
     ^[ ]{0,12}(?: =+[ ][^\n]*[ ]in[ ][\d.:]+s                             # pytest
        | \d+[ ](?:passed|failed|errors?|skipped)\b                         # pytest -q, others
        | (?:no[ ]tests[ ]ran|ran[ ]\d+[ ]tests?)\b                         # pytest, unittest
@@ -58,12 +57,9 @@ _SUMMARIES = r"""
        | (?:tests|test[ ]suites|test[ ]files|test[ ]result):?[ ][^\n]*\d   # jest, vitest, cargo
        | (?:ok[ ]*|FAIL)\t | ---[ ](?:PASS|FAIL):                          # go
        | (?:found|success|all[ ]checks)\b[^\n]*\b(?:errors?|issues?|passed)  # mypy, ruff
-       | \W{0,3}\d+[ ]problems?[ ]\( | build[ ](?:successful|failed)
-       | \d+[ ]files?[ ]changed\b
+       | \W{0,3}\d+[ ]problems?[ ]\( | build[ ](?:successful|failed) | \d+[ ]files?[ ]changed\b
        | [^\n]{0,40}\b(?:exit(?:ed)?|return(?:ed)?)[ ](?:code|status|with)\b )
-"""
-_ERRORS = r"""
-    ^(?: E[ ]{2,}\S | FAILED[ ]\S                                          # pytest
+  | ^(?: E[ ]{2,}\S | FAILED[ ]\S                                          # pytest
        | (?:\w+\.){0,9}\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)  # the last line of a traceback
        | (?:diff[ ]--git|@@|\+\+\+|---)[ ] )
   | \b(?: errors?|fail(?:ed|ure|ures|s)?|exceptions?|traceback|fatal|panic(?:ked)?|denied|killed|aborted|timed[ ]?out
@@ -71,37 +67,31 @@ _ERRORS = r"""
 """
 
 
-def decisive(text: str) -> list[tuple[int, int]]:
-    """Return where the decisive lines of a text begin and end: summaries, then errors; of each the first and last first.
-
-    Only the two ends of a very long text are searched.
-    """
-    found: dict[int, int] = {}
-    for form in _forms():
-        ends = [*_lines_of(text, form, 0), *_lines_of(text, form, max(_SEARCHED, len(text) - _SEARCHED))]
-        spans = [span for span in ends if span[0] not in found]
-        order = sorted(range(len(spans)), key=lambda index: (min(index, len(spans) - 1 - index), -index))
-        found |= dict(spans[index] for index in order)
-    return [*found.items()]
-
-
 @cache
-def _forms() -> tuple[re.Pattern[str], ...]:
-    """Return the patterns, compiled when the first output is too long to be shown whole."""
-    return tuple(re.compile(form, re.MULTILINE | re.IGNORECASE | re.VERBOSE) for form in (_SUMMARIES, _ERRORS))
+def _decisive() -> re.Pattern[str]:
+    """Return the pattern, compiled when the first output is too long to be shown whole."""
+    return re.compile(_DECISIVE, re.MULTILINE | re.IGNORECASE | re.VERBOSE)
 
 
-def _lines_of(text: str, form: re.Pattern[str], position: int) -> Iterator[tuple[int, int]]:
-    """Yield the lines of a stretch of the text that match."""
-    stop = position + _SEARCHED
-    while match := form.search(text, position, stop):
-        start = text.rfind("\n", 0, match.start()) + 1
-        end = text.find("\n", match.start())
-        position = end = len(text) if end < 0 else end
-        if end - start > LONGEST:
-            start = max(start, min(match.start() - _BEFORE, end - LONGEST))
-            end = min(end, start + LONGEST)
-        yield start, end
+def decisive(text: str) -> list[tuple[int, int]]:
+    """Return where the decisive lines of a text begin and end, the last and the first before those between.
+
+    Summaries stand at the end. Only the two ends of a very long text are searched.
+    """
+    spans: dict[int, int] = {}
+    for begin in (0, max(_SEARCHED, len(text) - _SEARCHED)):
+        position = begin
+        while match := _decisive().search(text, position, begin + _SEARCHED):
+            start = text.rfind("\n", 0, match.start()) + 1
+            end = text.find("\n", match.start())
+            position = end = len(text) if end < 0 else end
+            if end - start > LONGEST:
+                start = max(start, min(match.start() - _BEFORE, end - LONGEST))
+                end = min(end, start + LONGEST)
+            spans[start] = end
+    found = list(spans.items())
+    order = sorted(range(len(found)), key=lambda index: (min(index, len(found) - 1 - index), -index))
+    return [found[index] for index in order]
 
 
 def excerpt(text: str, room: int, nonce: str) -> str:

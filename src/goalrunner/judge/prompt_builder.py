@@ -13,23 +13,11 @@ from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
 from goalrunner.core.messages import refuse_no_chat, trail_of
 from goalrunner.core.observation import RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge.citations import identifier_of
+from goalrunner.judge import prompt_text
+from goalrunner.judge.citations import cited_in
 from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail
 from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, excerpt, fence, price
-from goalrunner.judge.prompt_text import (
-    AUDIT,
-    BARRED,
-    CHANGED,
-    CRITIC_FORMAT,
-    CRITIC_SYSTEM_PROMPT,
-    HAPPENED,
-    LEFT,
-    OPINION,
-    REPORTED,
-    STALE,
-    Form,
-    second_look_prompt,
-)
+from goalrunner.judge.prompt_text import AUDIT, OPINION, Form
 from goalrunner.judge.verdict_schema import requirements_of
 
 _BETWEEN = price("\n\n")
@@ -97,12 +85,20 @@ def audit_prompt(
     goal = _goal_parts(request, nonce)
     room = max_tokens * TOKEN - _fixed(goal, form)
     if room < _LEAST_ROOM:
-        raise _too_long(max_tokens, least_tokens(request, form))
-    left = _listing(LEFT, "left", request.left, _LISTED, nonce)
-    changed = _listing(CHANGED, "changed", request.changed, max(_LISTED, min(room - _LEAST_ROOM, room // 20)), nonce)
+        needed = least_tokens(request, form)
+        raise UsageError(
+            f"the goal is too long for its judge: with the rules and a little evidence it takes {needed:,} tokens, and "
+            f"[judge] max_tokens is {max_tokens:,}",
+            "shorten objective, success_criteria, constraints or [judge] system_prompt, or set max_tokens = "
+            f"{needed:,} or more",
+        )
+    left = _listing(prompt_text.LEFT, "left", request.left, _LISTED, nonce)
+    changed = _listing(
+        prompt_text.CHANGED, "changed", request.changed, max(_LISTED, min(room - _LEAST_ROOM, room // 20)), nonce
+    )
     room -= sum(price(part) + _BETWEEN for part in (*changed, *left))
     happened = render_trail(request.trail, nonce=nonce, room=room, deliverable=request.deliverable, stale=request.stale)
-    return "\n\n".join([*goal, *changed, *left, HAPPENED, happened, form.question])
+    return "\n\n".join([*goal, *changed, *left, prompt_text.HAPPENED, happened, form.question])
 
 
 def least_tokens(request: AuditRequest, form: Form = AUDIT) -> int:
@@ -112,7 +108,7 @@ def least_tokens(request: AuditRequest, form: Form = AUDIT) -> int:
 
 def _fixed(goal: Sequence[str], form: Form) -> int:
     """Return the price of a prompt without evidence, and of its rules."""
-    return price("\n\n".join([*goal, HAPPENED, "", form.question])) + price(form.rules) + OVERHEAD * TOKEN
+    return price("\n\n".join([*goal, prompt_text.HAPPENED, "", form.question])) + price(form.rules) + OVERHEAD * TOKEN
 
 
 def audit_form(system_prompt: str | None) -> Form:
@@ -131,28 +127,26 @@ def critic_form(response: str, nonce: str) -> Form:
     """Return the form that asks a critic for a score. `response` is the agent's last message."""
     said = fence("response", excerpt(response.strip(), _RESPONSE, nonce), nonce, harmless=True)
     title = "The agent's last message of this round, a claim like any other:"
-    return Form(CRITIC_SYSTEM_PROMPT, f"{title}\n{said}\n\n{CRITIC_FORMAT}")
+    return Form(prompt_text.CRITIC_SYSTEM_PROMPT, f"{title}\n{said}\n\n{prompt_text.CRITIC_FORMAT}")
 
 
 def check_room(goal: Goal) -> None:
     """Raise UsageError if a goal is so long that its judge has no room for evidence; for the start of a run."""
     request = audit_request(goal, Trail(items=(), read=lambda _: ""), deliverable=goal.deliverable)
-    least = least_tokens(request, audit_form(goal.judge.system_prompt))
-    if least > goal.judge.max_tokens:
-        raise _too_long(goal.judge.max_tokens, least)
+    audit_prompt(request, nonce="0" * 8, max_tokens=goal.judge.max_tokens, form=audit_form(goal.judge.system_prompt))
 
 
 def requested_observations(need: Sequence[str], request: AuditRequest) -> list[Observation]:
     """Return the observations that an answer asks for, each once; unknown ids are ignored."""
     shown = deliverable_response(request.trail, request.deliverable)
-    found = (request.trail.observation(identifier_of(identifier)) for identifier in dict.fromkeys(need))
+    found = (cited_in(request.trail, identifier) for identifier in dict.fromkeys(need))
     wanted = {item.id: item for item in found if item is not None and (item.source != RESPONSE or item == shown)}
     return list(wanted.values())
 
 
 def look_prompt(request: AuditRequest, wanted: Sequence[Observation], *, nonce: str, max_tokens: int) -> str:
     """Return the message with the requested observations, in at most `max_tokens`, shortened in the middle."""
-    room = max_tokens * TOKEN - price(second_look_prompt(_do_not_fit(len(wanted)))) - _BETWEEN
+    room = max_tokens * TOKEN - price(prompt_text.second_look_prompt(_do_not_fit(len(wanted)))) - _BETWEEN
     blocks: list[str] = []
     for number, item in enumerate(wanted):
         # Better a few readable ones than all of them by name.
@@ -163,7 +157,7 @@ def look_prompt(request: AuditRequest, wanted: Sequence[Observation], *, nonce: 
         block = observation_block(item, request.trail.read(item), allowance, nonce, request.stale)
         blocks.append(block)
         room -= price(block) + _BETWEEN
-    return second_look_prompt("\n\n".join(blocks))
+    return prompt_text.second_look_prompt("\n\n".join(blocks))
 
 
 def _do_not_fit(number: int) -> str:
@@ -187,9 +181,9 @@ def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
         parts.append(f"The constraints:\n{fence('constraints', constraints, nonce, harmless=True)}")
     parts.append(_judged(request))
     if request.stale:
-        parts.append(STALE)
+        parts.append(prompt_text.STALE)
     if any(isinstance(item, Observation) and item.reported_by for item in request.trail.items):
-        parts.append(BARRED if request.require == "runner" else REPORTED)
+        parts.append(prompt_text.BARRED if request.require == "runner" else prompt_text.REPORTED)
     return parts
 
 
@@ -198,14 +192,6 @@ def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str)
     lines = "\n".join(" ".join(item.split()) for item in items)
     shown = excerpt(lines, room - price(f"{title}\n{fence(name, '', nonce)}"), nonce)
     return [f"{title}\n{fence(name, shown, nonce, harmless=True)}"] if items else []
-
-
-def _too_long(given: int, needed: int) -> UsageError:
-    return UsageError(
-        f"the goal is too long for its judge: with the rules and a little evidence it takes {needed:,} tokens, and "
-        f"[judge] max_tokens is {given:,}",
-        f"shorten objective, success_criteria, constraints or [judge] system_prompt, or set max_tokens = {needed:,} or more",
-    )
 
 
 def _judged(request: AuditRequest) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import normalised
-from goalrunner.judge.citations import identifier_of
+from goalrunner.judge.citations import cited_in
 from goalrunner.judge.text_matching import Output, forms_of
 from goalrunner.judge.verdict_schema import FactEvidence, JudgeOutcome, QuoteEvidence
 
@@ -22,8 +22,8 @@ None if it cannot run, or must not.
 
 _SHELLS = frozenset({"shell", "bash", "execute", "terminal", "run_shell_command", "command_execution", "execute_bash"})
 _EXIT = re.compile(r"exit \d+")
-_SEARCHED = 5_000
-"""Lines of an output that are compared without what varies, at each end."""
+_SEARCHED = 10_000
+"""The last lines of an output, which are compared without what varies."""
 
 
 class Replays:
@@ -43,29 +43,21 @@ class Replays:
             return outcome, request
         criteria = []
         for criterion in outcome.criteria:
-            evidence = [await self._moved(citation, request) for citation in criterion.evidence]
+            evidence: list[QuoteEvidence | FactEvidence] = []
+            for citation in criterion.evidence:
+                cited = cited_in(request.trail, citation.observation)
+                if cited is not None and is_command(cited) and cited.id not in self._done:
+                    self._done[cited.id] = await self._replay(cited, self._recorder)
+                again = self._done.get(cited.id) if cited is not None else None
+                update = {"observation": again.id} if again else {}
+                if again and isinstance(citation, QuoteEvidence):
+                    update["quote"] = same_words(citation.quote, request.trail.read(again))
+                evidence.append(citation.model_copy(update=update))
             criteria.append(criterion.model_copy(update={"evidence": evidence}))
         known = {item.id for item in request.trail.items if isinstance(item, Observation)}
         new = [item for item in self._done.values() if item is not None and item.id not in known]
         trail = Trail(items=(*request.trail.items, *new), read=request.trail.read)
         return outcome.model_copy(update={"criteria": criteria}), replace(request, trail=trail)
-
-    async def _moved(
-        self, citation: QuoteEvidence | FactEvidence, request: AuditRequest
-    ) -> QuoteEvidence | FactEvidence:
-        cited = request.trail.observation(identifier_of(citation.observation))
-        cited = cited or request.trail.observation(citation.observation.strip())
-        if self._replay is None or cited is None or not is_command(cited):
-            return citation
-        if cited.id not in self._done:
-            self._done[cited.id] = await self._replay(cited, self._recorder)
-        again = self._done[cited.id]
-        if again is None:
-            return citation
-        update = {"observation": again.id}
-        if isinstance(citation, QuoteEvidence):
-            update["quote"] = same_words(citation.quote, request.trail.read(again))
-        return citation.model_copy(update=update)
 
 
 def is_command(item: Observation) -> bool:
@@ -85,9 +77,7 @@ def same_words(quote: str, output: str) -> str:
     forms = forms_of(quote)
     if any(Output(output).holds(form) for form in forms):
         return quote
-    lines = output.splitlines()
-    if len(lines) > 2 * _SEARCHED:
-        lines = [*lines[:_SEARCHED], *lines[-_SEARCHED:]]
+    lines = output.splitlines()[-_SEARCHED:]
     quoted = [normalised(line) for line in quote.splitlines() if line.strip()]
     wanted, steady = forms_of("\n".join(quoted)), [normalised(line) for line in lines]
     for at in range(len(lines) - len(quoted) + 1):
