@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.checking.files import copy_into
+from goalrunner.checking.environment import copy_into
 
 
 @pytest.fixture

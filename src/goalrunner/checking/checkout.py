@@ -11,12 +11,21 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, OpenEnvironment
-from goalrunner.checking.files import NO_SPACE_HINT, copy_written, make_parents, put_file, written
+from goalrunner.checking.environment import (
+    NO_SPACE_HINT,
+    EnvironmentFailed,
+    Kind,
+    Layer,
+    OpenEnvironment,
+    copy_written,
+    make_parents,
+    put_file,
+    written,
+)
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.ports import Launcher
-from goalrunner.snapshots.files import clear, remove
+from goalrunner.snapshots.cleanup import clear, remove
 from goalrunner.snapshots.git import ask_git, content
 from goalrunner.snapshots.objects import ONE_PACK, shown
 from goalrunner.snapshots.store import SnapshotStore

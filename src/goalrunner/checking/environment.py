@@ -1,19 +1,28 @@
-"""The Protocol of check environments."""
+"""The Protocol of check environments, and their file operations.
+
+A hundred thousand paths are listed here; pathlib is several times slower.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
+from goalrunner.core.errors import os_errors
 from goalrunner.core.ports import Launcher
+from goalrunner.snapshots.cleanup import remove
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.objects import shown
 
 T = TypeVar("T")
 _FREE_BYTES = 1_000_000
@@ -110,3 +119,113 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     if cancelled is None:
         return task.result()
     raise cancelled from (None if task.cancelled() else task.exception())
+
+
+def written(workspace: str, patterns: Sequence[str], since: int, skip: Collection[str] = ()) -> list[str]:
+    """Return the regular files that match a pattern and were written at that time (nanoseconds) or later.
+
+    Folders and files in `skip`, and git folders, do not count.
+    """
+    wanted = Patterns(patterns)
+    waiting, found = [""] if patterns else [], []
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(os.path.join(workspace, folder)) as entries:
+            for entry in entries:
+                path = os.path.join(folder, entry.name)
+                if entry.name == ".git" or path in skip:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_ctime_ns >= since:
+                    found.append(path)
+    return sorted(path for path in found if wanted.match(shown(os.fsencode(path))))
+
+
+UNFINISHED = ".goal-"
+"""The beginning of the name of a file that is being copied."""
+
+
+def copy_into(source: Path, root: Path, path: str) -> bool:
+    """Copy the file at `path` below `source` to the same path below `root`; return False if that cannot be done.
+
+    Neither path is followed through a link, and only a regular file is read. The file is written under another name and
+    renamed, so a link, a pipe or a device that stands there is replaced and never written to. Raise OSError.
+    """
+    given, target = source / path, root / path
+    followed = any(
+        os.path.realpath((top / path).parent) != str(top.resolve() / Path(path).parent) for top in (source, root)
+    )
+    if followed or given.is_symlink() or not given.is_file() or (target.is_dir() and not target.is_symlink()):
+        return False
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):  # a file stands where a folder is needed
+        return False
+    aside = target.with_name(f"{UNFINISHED}{os.urandom(6).hex()}")
+    try:
+        shutil.copyfile(given, aside)
+        aside.chmod(given.stat().st_mode & 0o777)  # never the bits that let a program run as another user
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+    return True
+
+
+def copy_written(source: Path, root: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    """Copy files that checks wrote into the live workspace; return those copied. Raise EnvironmentFailed."""
+    copied = []
+    for path in paths:
+        hint = "free some space, or remove it from `outputs`"
+        with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
+            if copy_into(source, root, path):
+                copied.append(path)
+    return tuple(copied)
+
+
+NO_SPACE_HINT = "free some space, or set GOAL_HOME"
+
+
+def put_file(root: Path | str, path: str, file: File) -> None:
+    """Write a file or link of a layer that does not exist yet; missing parents are made. Raise OSError."""
+    target = os.path.join(os.path.realpath(root), path)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if file.is_link:
+        os.symlink(os.fsdecode(file.data), target)
+        return
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with open(handle, "wb") as sink:
+        sink.write(file.data)
+        os.fchmod(handle, stat.S_IMODE(file.mode))
+
+
+def make_parents(root: str, path: str) -> None:
+    """Make the folders between `root` and `path`; a link or a file in the way is removed. Raise OSError."""
+    here = root
+    for part in os.path.relpath(path, root).split("/")[:-1]:
+        here = os.path.join(here, part)
+        info = lstat(here)
+        if info is None or not stat.S_ISDIR(info.st_mode):
+            remove(Path(here))
+            os.mkdir(here)
+
+
+def lstat(path: str) -> os.stat_result | None:
+    """Return the stat of a path without following a link; None if it does not exist. Raise OSError."""
+    try:
+        return os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def read_whole(path: str, mode: int) -> bytes | None:
+    """Return the content of a file or the target of a link, nothing of a folder; None if it cannot be read."""
+    try:
+        if stat.S_ISLNK(mode):
+            return os.fsencode(os.readlink(path))
+        if stat.S_ISDIR(mode):
+            return b""
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return None

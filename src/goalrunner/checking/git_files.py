@@ -10,8 +10,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from goalrunner.checking.environment import File, Layer
-from goalrunner.checking.files import lstat, read_whole
+from goalrunner.checking.environment import File, Layer, lstat, read_whole
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.git import Repository, content, enclosing

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.checking.dependencies import Installed, inspect, labels, written_since
-from goalrunner.checking.environment import File
-from goalrunner.checking.files import read_whole
+from goalrunner.checking.environment import File, read_whole
 from goalrunner.checking.ignored_classes import MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
 from goalrunner.core.errors import WorkspaceError, os_errors
 from goalrunner.records.files import write_whole

@@ -13,8 +13,17 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
-from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, OpenEnvironment, to_its_end
-from goalrunner.checking.files import copy_written, lstat, put_file, written
+from goalrunner.checking.environment import (
+    EnvironmentFailed,
+    Kind,
+    Layer,
+    OpenEnvironment,
+    copy_written,
+    lstat,
+    put_file,
+    to_its_end,
+    written,
+)
 from goalrunner.checking.git_files import copy_git, git_places
 from goalrunner.checking.journal import (
     HIDDEN,
@@ -29,7 +38,7 @@ from goalrunner.checking.journal import (
 from goalrunner.checking.undo import Undone, Watchdog, undo
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
-from goalrunner.snapshots.files import remove
+from goalrunner.snapshots.cleanup import remove
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore

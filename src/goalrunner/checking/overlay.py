@@ -15,14 +15,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from goalrunner.checking.environment import File, Kind, Layer, OpenEnvironment, to_its_end
-from goalrunner.checking.files import NO_SPACE_HINT, copy_written
+from goalrunner.checking.environment import NO_SPACE_HINT, File, Kind, Layer, OpenEnvironment, copy_written, to_its_end
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
 from goalrunner.checking.upper_layer import UpperLayer, find_tools, mount_points
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
+from goalrunner.snapshots.cleanup import remove
 from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL, ProcessLauncher
 

@@ -16,8 +16,8 @@ from goalrunner.checking.protection import MANIFESTS
 from goalrunner.core.activity import running
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.core.shell_programs import started
+from goalrunner.snapshots.cleanup import remove
 from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.files import remove
 from goalrunner.system.launcher import SHELL
 
 SETUP_TIMEOUT = 1_800.0

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking import journal as journals
-from goalrunner.checking.files import UNFINISHED, copy_into, lstat, make_parents
+from goalrunner.checking.environment import UNFINISHED, copy_into, lstat, make_parents
 from goalrunner.checking.git_files import keep_objects
 from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder
-from goalrunner.snapshots.files import remove
+from goalrunner.snapshots.cleanup import remove
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import processes
 from goalrunner.system.processes import end_helper, end_orphans, start_helper

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.checking.environment import Layer
-from goalrunner.checking.files import put_file
+from goalrunner.checking.environment import Layer, put_file
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.system.launcher import program_outside
 

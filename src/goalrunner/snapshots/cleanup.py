@@ -7,14 +7,53 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from goalrunner.core.errors import WorkspaceError, os_errors
-from goalrunner.snapshots.files import set_aside
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import REFS, Claim, kept_ids
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder, also one that is read-only; do nothing if the path does not exist."""
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+
+    def writable(function: Callable[[str], Any], name: str, _: object) -> None:
+        for there in (os.path.dirname(name), name):
+            if not os.path.islink(there):
+                os.chmod(there, stat.S_IRWXU)
+        if function in (os.scandir, os.open):  # a folder that could not be listed
+            shutil.rmtree(name, ignore_errors=True)
+        else:
+            function(name)
+
+    shutil.rmtree(path, onerror=writable)
+
+
+def clear(path: Path) -> None:
+    """Rename `path`, if it exists, and remove it. Raise OSError if it cannot be renamed.
+
+    What cannot be removed, as a process still writes into it, stays under the other name.
+    """
+    if os.path.lexists(path):
+        aside = set_aside(path)
+        with contextlib.suppress(OSError):
+            remove(aside)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a path to a hidden name beside it, which `unfinished` finds; return that. Raise OSError."""
+    aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+    path.rename(aside)
+    return aside
 
 
 def remove_whole(path: Path) -> None:

@@ -20,9 +20,8 @@ from goalrunner.core.errors import UsageError, WorkspaceError, os_errors
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
-from goalrunner.snapshots.files import LARGE, Sorter, content_hash, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
-from goalrunner.snapshots.index import Index
+from goalrunner.snapshots.index import LARGE, Index, Sorter, content_hash, manifest
 from goalrunner.snapshots.objects import Claim, Entry, raw, shown
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
 
