@@ -541,6 +541,22 @@ async def test_a_branch_named_like_a_folder_of_git(scene: Scene) -> None:
     assert git(scene.workspace, "branch", "--list", "objects/*") == "  objects/one\n"
 
 
+async def test_hooks_that_are_a_link_are_never_changed_where_it_leads(scene: Scene, tmp_path: Path) -> None:
+    write(tmp_path / "hooks", {"new": "of the user\n", "old": "of the user\n"})
+    shutil.rmtree(scene.workspace / ".git/hooks")
+    (scene.workspace / ".git/hooks").symlink_to(tmp_path / "hooks")
+    layer = Layer(scene.workspace, {".git/hooks/old": File(TEXT, b"original\n")}, frozenset({".git/hooks/new"}))
+    async with scene.opened(layer):
+        assert (scene.workspace / ".git/hooks/old").read_text() == "original\n"
+        assert not (scene.workspace / ".git/hooks/new").exists()
+
+    assert (scene.workspace / ".git/hooks").is_symlink()
+    assert {path.name: path.read_text() for path in (tmp_path / "hooks").iterdir()} == {
+        "new": "of the user\n",
+        "old": "of the user\n",
+    }
+
+
 async def test_modes_of_files_that_keep_their_content(scene: Scene) -> None:
     write(scene.workspace, {"tool": "#!/bin/sh\n", "data/own.log": "ignored\n"})
     (scene.workspace / "tool").chmod(0o755)

@@ -20,6 +20,7 @@ from goalrunner.checking.environment import (
     OpenEnvironment,
     copy_written,
     lstat,
+    make_parents,
     put_file,
     to_its_end,
     written,
@@ -151,6 +152,8 @@ class InPlaceCheck(OpenEnvironment):
             journal.write()
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)  # nothing was changed yet
+            if self._handle >= 0:
+                os.close(self._handle)
             raise
         self.journal = journal
         self._watchdog = Watchdog(self._folder, self._handle)
@@ -158,9 +161,9 @@ class InPlaceCheck(OpenEnvironment):
         copies = tuple(f"{move.path}/" for move in journal.moves if move.copy)
         for layer in self._layers:
             root = os.path.realpath(layer.root)
-            for path in (*layer.hide, *layer.put):
-                if os.path.join(root, path).startswith(copies):
-                    remove(Path(root, path))
+            for place in (os.path.join(root, path) for path in (*layer.put, *layer.hide)):
+                if place.startswith(copies):
+                    _remove_copy(root, place, put=os.path.relpath(place, root) in layer.put)
             for path, file in sorted(layer.put.items()):
                 put_file(root, path, file)
 
@@ -199,6 +202,14 @@ class InPlaceCheck(OpenEnvironment):
             self._watchdog.close()
         if not keep_lock:
             os.close(self._handle)
+
+
+def _remove_copy(root: str, path: str, *, put: bool) -> None:
+    """Remove a path of a copied git folder, never through a link: hooks may be those of another folder."""
+    if put:
+        make_parents(root, path)
+    if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path):
+        remove(Path(path))
 
 
 def _moves_of(layers: Sequence[Layer], copies: Iterable[str], folder: Path, workspace: str) -> list[Move]:
