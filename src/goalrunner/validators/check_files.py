@@ -21,14 +21,9 @@ PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 _INTERPRETERS = SHELLS | frozenset(
     "node deno bun ts-node tsx ruby perl php Rscript source . coverage".split()  # noqa: SIM905
 )
-_OPTIONS = {
-    **dict.fromkeys(MAKE, ("-f", "--file", "--makefile")),
-    **dict.fromkeys(("pytest", "py.test"), ("-c", "--config-file")),
-    "just": ("-f", "--justfile"),
-    "nox": ("-f", "--noxfile"),
-    "tox": ("-c", "--conf"),
-}
-"""Options behind which a file stands that decides what is checked."""
+_CONFIGURED = MAKE | {"pytest", "py.test", "just", "nox", "tox"}
+_OPTIONS = ("-f", "-c", "--file", "--makefile", "--justfile", "--noxfile", "--conf", "--config-file")
+"""Options of these programs behind which a file stands that decides what is checked."""
 _LONGEST = 4_000_000
 """Bytes of a file that are read; none that is longer is a script."""
 _TARGET = re.compile(r"^([\w./-][\w./ -]*):(?!=).*$", re.MULTILINE)
@@ -46,28 +41,13 @@ _INSTALLED = frozenset({"pytest", "coverage", "mypy", "ruff", "tox", "nox"}) | s
 Role = Literal["named", "compared", "started", "before"]
 """Why a path belongs to a validator: it is named, it is named and its output alone is compared, so that it may be the work
 itself; it is started by a script; or it does not exist and would be found before a file of the check."""
+_STRICT: tuple[Role, ...] = ("before", "compared", "started", "named")
 
 
 def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
-    """Return the workspace-relative paths of the existing files that make up a check, sorted.
-
-    `./check.sh`, `python tools/check.py`, `python tools` (its __main__.py), `python -m tools.check`, `make -f X`;
-    `checks:done` is checks.py, or the package.
-    A link is named together with the file it leads to. What a program merely reads (`mypy src/app.py`) is left out.
-    """
-    if spec.python is None:
-        found = {
-            path
-            for program in programs(spec.run or "")
-            for folder in (program.folder, "")
-            for path in _existing(workspace, posixpath.join(spec.cwd, folder), _files(program))
-        }
-    else:
-        entries = [entry for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        names = tuple(_module_files(spec.python.partition(":")[0]))
-        folders = [spec.cwd, "", *(posixpath.join(spec.cwd, entry) for entry in entries)]
-        found = {path for folder in folders for path in _existing(workspace, folder, names)}
-    return tuple(sorted(found))
+    """Return the workspace-relative paths of the existing files that the line of a check, or its callable, names, sorted."""
+    roles = check_files(spec, workspace)
+    return tuple(path for path, role in roles.items() if role in ("named", "compared"))
 
 
 def _existing(workspace: Path, folder: str, names: Iterable[str]) -> set[str]:
@@ -93,12 +73,11 @@ def _files(program: Program) -> Iterator[str]:
         # An option's value may stand before the script, so two words are looked at.
         for word in operands[:1] + [word for word in operands[1:2] if _is_path(word) and not _is_path(operands[0])]:
             yield from (str(word), f"{word.rstrip('/')}/__main__.py")
-    options = _OPTIONS.get(program.name, ())
-    for option, following in zip_longest(rest, rest[1:], fillvalue=""):
+    for option, following in zip_longest(rest, rest[1:], fillvalue="") if program.name in _CONFIGURED else ():
         name, equals, given = option.partition("=")
-        if name in options:
+        if name in _OPTIONS:
             yield given if equals else following
-        elif option[:2] in options:
+        elif option[:2] in _OPTIONS:
             yield option[2:]
 
 
@@ -167,18 +146,21 @@ def text_of(path: Path) -> str:
 
 
 def check_files(spec: ValidatorSpec, workspace: Path) -> dict[str, Role]:
-    """Return the workspace-relative paths that decide a validator's result, sorted, each with its role."""
+    """Return the workspace-relative paths that decide a validator's result, sorted, each with its role.
+
+    `./check.sh`, `python tools/check.py`, `python tools` (its __main__.py), `python -m tools.check`, `make -f X`, and what
+    they start; `checks:done` is checks.py, or the package. A link is named together with the file it leads to. What a
+    program merely reads (`mypy src/app.py`) is left out.
+    """
     found = _Found(workspace)
     found.follow(spec.run or "", spec.cwd)
     if spec.python is not None:
-        found.add_earlier(spec.python.partition(":")[0], spec.cwd)
-    roles: dict[str, Role] = dict.fromkeys(found.before, "before")
-    roles |= dict.fromkeys(found.started, "started")
-    roles |= dict.fromkeys(named_paths(spec, workspace), "named")
-    for path in found.compared - found.started - found.decides:
-        if path in roles and not _CHECKS.search(posixpath.basename(path)):
-            roles[path] = "compared"
-    return dict(sorted(roles.items()))
+        module = spec.python.partition(":")[0]
+        entries = [entry for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        for folder in (spec.cwd, "", *(posixpath.join(spec.cwd, entry) for entry in entries)):
+            found.add("named", _existing(workspace, folder, _module_files(module)))
+        found.add_earlier(module, spec.cwd)
+    return dict(sorted(found.roles.items()))
 
 
 def lines_followed(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
@@ -189,15 +171,17 @@ def lines_followed(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
 
 
 class _Found:
-    """The files that a line leads to. `started` are those of scripts, `compared` those whose output is compared."""
+    """The files that a line leads to, with their roles, and the lines that were read."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self.started: set[str] = set()
-        self.compared: set[str] = set()
-        self.decides: set[str] = set()
-        self.before: set[str] = set()
+        self.roles: dict[str, Role] = {}
         self.read: dict[tuple[str, str], None] = {}
+
+    def add(self, role: Role, paths: Iterable[str]) -> None:
+        """Add paths; of several roles of a path, the strictest counts."""
+        for path in paths:
+            self.roles[path] = max(role, self.roles.get(path, role), key=_STRICT.index)
 
     def follow(self, line: str, folder: str, depth: int = 0) -> None:
         """Follow the programs of a line that runs in a folder of the workspace, and the scripts that they run."""
@@ -210,23 +194,22 @@ class _Found:
                 tests = [word for word in program.words[1:] if word.partition(".")[0].isidentifier()]
                 for module in (program.words[0], *(tests if program.name == "unittest" else ())):
                     self.add_earlier(module, place)
-            for path in sorted(_existing(self._workspace, place, _files(program))):
-                self._take(path, program, place, depth)
+            for where in dict.fromkeys((place, folder)):  # a `cd` may be in a subshell that is over
+                for path in sorted(_existing(self._workspace, where, _files(program))):
+                    self._take(path, program, where, depth)
             for called in self._called(program, place) if depth < _DEEPEST else ():
                 self.follow(called, place, depth + 1)
 
     def _take(self, path: str, program: Program, folder: str, depth: int) -> None:
-        lost = program.command.lost
+        lost, is_check = program.command.lost, _CHECKS.search(posixpath.basename(path)) is not None
         if lost and lost.how == "|" and lost.instead.partition(" ")[0] in _COMPARES:
-            self.compared.add(path)
+            self.add("named" if is_check else "compared", () if depth else (path,))
             return
-        self.decides.add(path)
         text = text_of(self._workspace / path)
         is_shell = program.name in (*SHELLS, "source", ".") or path.endswith(".sh") or _SHELL.match(text) is not None
-        if depth:
-            if not (is_shell or _CHECKS.search(posixpath.basename(path))):
-                return  # it may be the work itself
-            self.started.add(path)
+        if depth and not (is_shell or is_check):
+            return  # it may be the work itself
+        self.add("started" if depth else "named", (path,))
         if path.endswith(".py"):
             modules = {name for found in _IMPORT.findall(text) for name in re.findall(r"\w+", found)}
             for name in modules & sys.stdlib_module_names:
@@ -246,7 +229,7 @@ class _Found:
         makefile = makefile_in(place)
         text = text_of(place / makefile) if makefile else ""
         for included in " ".join(_INCLUDE.findall(text)).split():
-            self.started |= _existing(self._workspace, folder, [included])
+            self.add("started", _existing(self._workspace, folder, [included]))
         if makefile:
             # A target of the name of a file is up to date, unless it is phony.
             phony = " ".join(_PHONY.findall(text)).split()
@@ -268,4 +251,4 @@ class _Found:
         for name in names:
             path = posixpath.normpath(posixpath.join(folder, name))
             if not path.startswith("../") and not os.path.lexists(self._workspace / path):
-                self.before.add(path)
+                self.add("before", (path,))
