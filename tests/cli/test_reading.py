@@ -295,5 +295,5 @@ def test_a_file_in_place_of_the_home_is_said(
     monkeypatch.setenv("GOAL_HOME", str(tmp_path / "file"))
     assert main([command]) == 2
     assert capsys.readouterr().err == (
-        f"Error: {tmp_path / 'file'} is not a folder\nset GOAL_HOME to the folder that holds the runs\n"
+        f"Error: {tmp_path / 'file'}/runs cannot be read: not a directory\nset GOAL_HOME to the folder that holds the runs\n"
     )

@@ -254,9 +254,9 @@ def test_a_home_that_is_a_file_is_an_error_and_not_empty(tmp_path: Path) -> None
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "runs").write_text("")
 
-    with pytest.raises(UsageError, match=r"/home is not a folder"):
+    with pytest.raises(UsageError, match=r"/home/runs cannot be read: not a directory"):
         list_runs(tmp_path / "home")
-    with pytest.raises(UsageError, match=r"/other/runs is not a folder"):
+    with pytest.raises(UsageError, match=r"/other/runs cannot be read: not a directory"):
         find_run(tmp_path / "other")
 
 

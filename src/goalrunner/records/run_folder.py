@@ -172,8 +172,7 @@ def list_runs(home: Path) -> list[dict[str, Any]]:
     A run whose summary is missing or damaged has `run_id`, `status` "unreadable", `started_at` (its folder's time),
     `message` and nothing else. Raise UsageError if the runs cannot be listed.
     """
-    runs = f"{home}/runs"
-    found = [_summary(f"{runs}/{name}", name) for name in _names(home)]
+    found = [read_summary(RunFolder(home / "runs" / name)) for name in _names(home)]
     return sorted(found, key=lambda summary: (summary["started_at"], summary["run_id"]), reverse=True)
 
 
@@ -186,10 +185,8 @@ def _names(home: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        wrong, why = runs, f"cannot be read: {(error.strerror or str(error)).lower()}"
-        if isinstance(error, NotADirectoryError):
-            wrong, why = runs if home.is_dir() else home, "is not a folder"
-        raise UsageError(f"{wrong} {why}", "set GOAL_HOME to the folder that holds the runs") from None
+        why = f"{runs} cannot be read: {(error.strerror or str(error)).lower()}"
+        raise UsageError(why, "set GOAL_HOME to the folder that holds the runs") from None
 
 
 def read_summary(folder: RunFolder) -> dict[str, Any]:
@@ -197,18 +194,12 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
 
     The status of a running run whose process is gone is "lost".
     """
-    return _summary(str(folder.path), folder.run_id)
-
-
-def _summary(path: str, name: str) -> dict[str, Any]:
-    """Return `read_summary` of a path as text: with thousands of runs, a Path costs as much as reading the file."""
     message = "summary.json is damaged"
     try:
-        with open(f"{path}/summary.json", "rb", buffering=0) as file:  # noqa: PTH123 - as text, as above
-            summary = json.loads(file.read())
+        summary = json.loads(folder.summary.read_bytes())
         if isinstance(summary, dict) and isinstance(summary.get("started_at"), str):
-            summary["run_id"] = name
-            if summary.get("status") == "running" and not is_written(Path(f"{path}/events.jsonl")):
+            summary["run_id"] = folder.run_id
+            if summary.get("status") == "running" and not is_written(folder.events):
                 summary.update(_lost(summary))
             return summary
     except OSError as error:
@@ -217,12 +208,9 @@ def _summary(path: str, name: str) -> dict[str, Any]:
         pass
     from datetime import UTC, datetime  # not at the top: few runs need it
 
-    try:
-        time = os.stat(path).st_mtime  # noqa: PTH116 - as text, as above
-    except OSError:
-        time = 0.0
-    started = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
-    return {"run_id": name, "status": "unreadable", "started_at": started, "message": message}
+    started = datetime.fromtimestamp(folder.path.stat().st_mtime if folder.path.exists() else 0, UTC)
+    at = started.isoformat(timespec="milliseconds")
+    return {"run_id": folder.run_id, "status": "unreadable", "started_at": at, "message": message}
 
 
 def _lost(summary: dict[str, Any]) -> dict[str, Any]:
