@@ -17,13 +17,12 @@ from goalrunner.agents.external_chat import (
     denied,
     not_installed,
     not_signed_in,
-    spoken,
     with_history,
 )
 from goalrunner.agents.jsonrpc import Peer, Refusal
 from goalrunner.agents.parser import at, text
 from goalrunner.agents.usage import AcpUsage
-from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
+from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.errors import AgentNotInstalled, AgentNotSignedIn, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.connection import ProcessConnector
@@ -72,16 +71,11 @@ class AcpConversation(ExternalConversation):
         self._recorded_total: Usage | None = None
         self._unsaid: list[str] = []
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Continue the chat and the agent's session that an earlier process recorded."""
-        self.messages[:] = spoken(messages)
-        session = left.session
-        if session is not None and session.agent == self.agent.name:
-            self._earlier = session.id
-            self._usage = AcpUsage(self.agent.preset.acp_reports, session.total)
+    def _continue(self, session: AgentSession) -> None:
+        self._earlier = session.id
+        self._usage = AcpUsage(self.agent.preset.acp_reports, session.total)
 
     def paused(self) -> AbstractContextManager[None]:
-        """Stop the agent's processes while the context is open; do nothing if none runs."""
         return self._process.connection.paused() if self._process is not None else nullcontext()
 
     async def close(self) -> None:

@@ -21,12 +21,11 @@ from goalrunner.agents.external_chat import (
     first_lines,
     last_lines,
     not_installed,
-    spoken,
     with_history,
 )
 from goalrunner.agents.parser import LONGEST_NOISE, AgentParser, Failed, Lines, StreamEvent, TextDelta, clean, object_in
 from goalrunner.agents.turn import CommandTurn
-from goalrunner.core.agent_ports import AgentRun, Message, Recorder, RoundReply, Unfinished
+from goalrunner.core.agent_ports import AgentRun, Recorder, RoundReply
 from goalrunner.core.agent_preset import TEXT
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError, UsageError
 from goalrunner.core.outcome import AgentSession, Usage
@@ -131,11 +130,8 @@ class CommandConversation(ExternalConversation):
         self._session: AgentSession | None = None
         reader_for(agent.preset.stream)  # a missing parser is an error before round 1
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Continue the chat and the agent's session that an earlier process recorded."""
-        self.messages[:] = spoken(messages)
-        session = left.session
-        self._session = session if session is not None and session.agent == self.agent.name and session.id else None
+    def _continue(self, session: AgentSession) -> None:
+        self._session = session
 
     def _forget_session(self) -> None:
         self._session = None

@@ -14,6 +14,7 @@ from goalrunner.agents.turn import reported_result
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, shortened
 from goalrunner.core.messages import text_of
+from goalrunner.core.outcome import AgentSession
 from goalrunner.core.ports import HIDDEN
 
 GO_ON = (
@@ -54,6 +55,15 @@ class ExternalConversation:
                 tool, command = left.told.get(name, (self.unnamed, ""))
                 await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
             return await self._round(notice or GO_ON, recorder, cut=True)
+
+    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+        """Continue the chat and the agent's session that an earlier process recorded."""
+        self.messages[:] = spoken(messages)
+        if left.session is not None and left.session.agent == self.agent.name and left.session.id:
+            self._continue(left.session)
+
+    def _continue(self, session: AgentSession) -> None:
+        raise NotImplementedError
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
