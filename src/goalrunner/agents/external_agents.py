@@ -14,6 +14,7 @@ from goalrunner.agents.parser import AgentParser
 from goalrunner.core.agent_preset import TEXT, Preset, Protocol
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig
+from goalrunner.core.messages import clean
 from goalrunner.system.launcher import SHELL
 
 ACP, COMMAND = "acp", "command"
@@ -125,16 +126,22 @@ def invocation(
     A prompt that is too long for a command line is written to a file that the agent is asked to read. Raise OSError if
     the file cannot be written.
     """
+    prompt = clean(prompt)
     needed = {match[1] for word in template for match in _PLACEHOLDER.finditer(word)}
-    file = _write(scratch(".prompt.md"), prompt) if "prompt_file" in needed else None
+    file = _written(scratch(".prompt.md"), prompt) if "prompt_file" in needed else None
     values = {"session": session, "workspace": str(agent.workspace), "prompt_file": str(file or "")}
     values["prompt"] = prompt.replace("\0", "\ufffd")
     argv = _argv(template, values, agent)
-    if "prompt" in needed and any(len(os.fsencode(_encodable(word))) > LONGEST_WORD for word in argv):
-        file = file or _write(scratch(".prompt.md"), prompt)
+    if "prompt" in needed and any(len(os.fsencode(word)) > LONGEST_WORD for word in argv):
+        file = file or _written(scratch(".prompt.md"), prompt)
         argv = _argv(template, {**values, "prompt": _READ_IT.format(path=file)}, agent)
-    by_stdin = not needed & {"prompt", "prompt_file"}
-    return Invocation(argv, prompt.encode("utf-8", "replace") if by_stdin else None, file)
+    return Invocation(argv, None if needed & {"prompt", "prompt_file"} else prompt.encode(), file)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.touch(0o600, exist_ok=False)
+    path.write_bytes(text.encode())
+    return path
 
 
 def program_of(template: Sequence[str]) -> str:
@@ -158,7 +165,7 @@ def _argv(template: Sequence[str], values: Mapping[str, str], agent: ExternalAge
             words.append(_PLACEHOLDER.sub(lambda match: values[match[1]], word))
     if "{args}" not in template:
         words += agent.args
-    return tuple(map(_encodable, words))
+    return tuple(words)
 
 
 def _shell(line: str, values: Mapping[str, str], agent: ExternalAgent) -> tuple[str, ...]:
@@ -166,7 +173,7 @@ def _shell(line: str, values: Mapping[str, str], agent: ExternalAgent) -> tuple[
     given: list[str] = []
 
     def parameter(match: re.Match[str]) -> str:
-        given.append(_encodable(values[match[1]]))
+        given.append(values[match[1]])
         return f'"${{{len(given)}}}"'
 
     filled = _PLACEHOLDER.sub(parameter, line)
@@ -176,14 +183,3 @@ def _shell(line: str, values: Mapping[str, str], agent: ExternalAgent) -> tuple[
         elif placeholder == "{args}" and words:
             filled = f"{filled} {shlex.join(words)}"
     return (SHELL, "-c", filled, "sh", *given)
-
-
-def _encodable(word: str) -> str:
-    return word.encode("utf-8", "replace").decode("utf-8")
-
-
-def _write(path: Path, text: str) -> Path:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with open(handle, "wb") as file:  # noqa: PTH123 - a handle
-        file.write(text.encode("utf-8", "replace"))
-    return path
