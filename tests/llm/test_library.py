@@ -110,6 +110,7 @@ print(model.__pydantic_complete__, After.__pydantic_complete__, model(number="3"
     assert _run(code, tmp_path) == f"{moved} True number=3 True\n"
 
 
+@pytest.mark.slow
 def test_an_import_that_failed_late_succeeds_when_it_is_tried_again(tmp_path: Path) -> None:
     code = """
 import sys
