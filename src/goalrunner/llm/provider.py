@@ -7,7 +7,7 @@ import inspect
 import os
 import weakref
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -163,28 +163,19 @@ class ProviderModel(LLM):
                 return reply
 
     async def send(self, request: Request, draft: Draft) -> None:
-        library = lazy.litellm()
+        library, response = lazy.litellm(), None
         lazy.silence_warnings()
         await close_with_loop(library)
-        # The answers have a scope of their own: an error of `draft.on_text` is not the provider's.
-        async with aclosing(self._answers(library, request, draft)) as answers:
-            async for answer in answers:
-                _add(answer, draft)
-        if not draft.finish_reason:
-            raise ProviderFailure("the answer ended early", kind=FailureKind.CUT)
-
-    async def _answers(self, library: Any, request: Request, draft: Draft) -> AsyncGenerator[Any, None]:
-        response: Any = None
         try:
             response = await library.acompletion(**self._arguments(library, request))
             if request.is_streamed:
                 async for chunk in response:
-                    yield chunk
+                    _add(chunk, draft)
                 # LiteLLM's own last chunk always says "stop".
                 names = ("received_finish_reason", "intermittent_finish_reason")
                 draft.finish_reason = str(next(filter(None, (getattr(response, name, None) for name in names)), ""))
             else:
-                yield response
+                _add(response, draft)
                 draft.finish_reason = str(response.choices[0].finish_reason or "") if response.choices else ""
         except Exception as error:
             raise failure_from(error, begun=draft.started) from error
@@ -193,6 +184,8 @@ class ProviderModel(LLM):
                 # An abandoned answer must not hold its connection.
                 with suppress(Exception):
                     await response.aclose()
+        if not draft.finish_reason:
+            raise ProviderFailure("the answer ended early", kind=FailureKind.CUT)
 
     def used(self, request: Request, draft: Draft) -> Usage:
         return measure(lazy.litellm(), self.model, self._prices, request, draft)
