@@ -117,7 +117,6 @@ class ProviderModel(LLM):
         self._form = Form()
         self._named: tuple[str, str] | None = None
         self._is_ready = False
-        self._is_found = False
 
     def check(self) -> None:
         if self.api_key_env:
@@ -144,6 +143,7 @@ class ProviderModel(LLM):
             self.check()
             # The context window is looked up there too, and cached: for some models LiteLLM asks a server for it.
             await asyncio.to_thread(lambda: context_window(lazy.prepare(self.model), self.model))
+            self._find(lazy.litellm())
             self._is_ready = True
 
     async def attempt(self, request: Request) -> Reply:
@@ -167,7 +167,7 @@ class ProviderModel(LLM):
         lazy.silence_warnings()
         await close_with_loop(library)
         try:
-            response = await library.acompletion(**self._arguments(library, request))
+            response = await library.acompletion(**self._arguments(request))
             if request.is_streamed:
                 async for chunk in response:
                     _add(chunk, draft)
@@ -202,16 +202,13 @@ class ProviderModel(LLM):
         return price(lazy.litellm(), self.model, self._prices, usage)
 
     def _find(self, library: Any) -> Endpoint:
-        if not self._is_found:
-            self.endpoint = find_endpoint(library, self.model, self._api_base, self._named, os.environ)
-            self._is_found = True
+        self.endpoint = find_endpoint(library, self.model, self._api_base, self._named, os.environ)
         return self.endpoint
 
-    def _arguments(self, library: Any, request: Request) -> dict[str, Any]:
-        endpoint = self._find(library)
+    def _arguments(self, request: Request) -> dict[str, Any]:
         wanted = {
-            "api_base": endpoint.api_base,
-            "api_key": endpoint.api_key,
+            "api_base": self.endpoint.api_base,
+            "api_key": self.endpoint.api_key,
             "tools": [tool.offer() for tool in request.tools] or None,
             "stream_options": {"include_usage": True} if request.is_streamed else None,
         }
