@@ -13,6 +13,7 @@ from goalrunner.app import measures
 from goalrunner.app.measures import MEASURES, Measure, measure
 from goalrunner.core import events
 from goalrunner.core.events import Event
+from goalrunner.core.fold import apply
 from goalrunner.core.outcome import StopReason
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import SystemClock
@@ -133,9 +134,9 @@ def test_an_approval_is_kept_with_its_first_decision(run: FinishedRun) -> None:
 
     folder = rewritten(run, asked)
     assert by_name(folder)["approvals kept"].rate == 1.0
-    course = measures._Course(folder)
-    course.states[-1] = course.states[0]  # a state that has forgotten it
-    assert list(measures._kept(course)) == ["a1 is lost"]
+    records = list(read_records(folder.events))
+    forgetful = apply(None, records[0])  # a state that has forgotten it
+    assert list(measures._approvals(records, [forgetful])) == ["a1 is lost"]
 
 
 def test_a_kept_fact_that_the_goal_does_not_allow_is_a_fault(run: FinishedRun) -> None:
