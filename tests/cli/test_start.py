@@ -14,7 +14,8 @@ import pytest
 from goalrunner.cli.main import main
 from goalrunner.core.events import RECORD
 from goalrunner.records.event_log import read_records
-from tests.support.command_line import Ended, start
+from tests.support import forking
+from tests.support.command_line import Ended
 from tests.support.scripted_api import ScriptedApi
 from tests.support.terminal import Terminal
 from tests.support.told_run import outcome, two_rounds
@@ -47,9 +48,7 @@ def agents(folder: Path, *names: str) -> str:
 
 
 def goal(*arguments: str, cwd: Path, **env: str) -> Ended:
-    process = start(*arguments, cwd=cwd, env=env)
-    out, err = process.communicate(timeout=100)
-    return Ended(process.returncode, out, err)
+    return forking.goal(*arguments, cwd=cwd, env=env)
 
 
 @pytest.mark.slow
