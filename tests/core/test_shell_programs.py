@@ -86,6 +86,7 @@ NOT_UNDERSTOOD = (
     "source /dev/stdin <<< 'git push'",
     "bash /dev/fd/0 <<E\ngit push\nE",
     "$X push",
+    "cat <<A <<-'B'; ls\n1\nA\n\t2\n\tB\npwd",
     '"$(which git)" push',
     "sudo $X",
     "timeout 5 $X",
@@ -169,6 +170,9 @@ def test_a_line_whose_programs_are_not_known_says_why(line: str) -> None:
         "source venv/bin/activate && a",
         "git -c user.name=x commit",
         "git add alias.py",
+        'git commit -m "$(cat <<\'EOF\'\nit\'s `x`, and git push\n\nA "b"\nEOF\n)" && git log',
+        "python3 - 2>&1 <<'E' | tail -5\nprint(1)\nE",
+        "grep -n '<<EOF' f\nls",
     ],
 )
 def test_an_honest_line_is_understood_and_starts_nothing_else(line: str) -> None:
