@@ -215,15 +215,6 @@ def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_an_archive_is_not_read_from_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = Thread(target=pipe.write_bytes, args=(b"PK\x03\x04 _journal/start.json \0",))
-    writer.start()
-    assert "not read from a pipe" in refused(pipe).message
-    writer.join()
-
-
 def test_an_unknown_format_is_an_error_with_a_suggestion(path: Path) -> None:
     path.write_text("[]")
     with pytest.raises(UsageError) as caught:

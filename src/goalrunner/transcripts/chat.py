@@ -170,14 +170,12 @@ class Inspect(ChatReader):
 
     def read(self, source: Source, deliverable: Deliverable) -> Trail:
         """Return the trail of one sample."""
-        if source.piped is not None:
-            raise source.error("logs of Inspect are not read from a pipe; name the file")
         try:
             log: Any = import_module("inspect_ai.log")
         except ImportError:
             said = f"{source.name}: logs of Inspect are read by its library, which is not installed"
             raise UsageError(said, "pip install 'goalrunner[inspect]'") from None
-        file, form = str(source.path), "eval" if source.head.startswith(self._ARCHIVE) else "json"
+        file, form = str(source.piped or source.path), "eval" if source.head.startswith(self._ARCHIVE) else "json"
         try:
             summaries = log.read_eval_log_sample_summaries(file, format=form)
             epoch, name = self._chosen(source, [(one.epoch, one.id) for one in summaries])
@@ -205,9 +203,5 @@ class Inspect(ChatReader):
         found = [(epoch, name) for epoch, name in samples if part in ("", str(name), f"{name}:{epoch}")]
         if len(found) == 1:
             return found[0]
-        if not samples:
-            raise source.error("the log has no samples")
         names = ", ".join(f"{name}:{epoch}" for epoch, name in samples[: self._SHOWN])
-        if not found:
-            raise source.error(f"the log has no sample {part!r:.60}: {names}")
-        raise source.error(f"the log has {len(samples)} samples; choose one, as {source.name}#{found[0][1]}: {names}")
+        raise source.error(f"the log has {len(samples)} samples; choose one, as {source.name}#ID: {names}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
+from tempfile import NamedTemporaryFile, gettempdir
 from typing import Any, BinaryIO, Literal
 
 from goalrunner.core.errors import UsageError
@@ -66,16 +66,16 @@ class Source:
         self._place = "  "
 
     @cached_property
-    def piped(self) -> BinaryIO | None:
+    def piped(self) -> Path | None:
         """A temporary file with the content of a pipe, which can be read only once; None for files."""
         if str(self.path) != STDIN and not self.path.is_fifo():
             return None
-        copy: BinaryIO = TemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - closed with this object
+        copy = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - removed with this object
         weakref.finalize(self, copy.close)
         with nullcontext(sys.stdin.buffer) if str(self.path) == STDIN else self.path.open("rb") as stream:
             shutil.copyfileobj(stream, copy)
         copy.flush()
-        return copy
+        return Path(copy.name)
 
     @cached_property
     def head(self) -> bytes:
@@ -205,10 +205,7 @@ class Source:
 
     def _open(self) -> BinaryIO:
         try:
-            if self.piped is None:
-                return self.path.open("rb")
-            self.piped.seek(0)
-            return os.fdopen(os.dup(self.piped.fileno()), "rb")
+            return (self.piped or self.path).open("rb")
         except OSError as error:
             raise UsageError(
                 f"{self.name}: cannot read the transcript: {error.strerror or error}",
@@ -220,24 +217,23 @@ class Texts:
     """Texts in a temporary file, so that a long transcript needs little memory."""
 
     def __init__(self) -> None:
-        self._file = TemporaryFile(prefix="goal-transcript-", buffering=0)  # noqa: SIM115 - closed with this object
-        self._end = 0
+        self._file = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - removed with this object
         weakref.finalize(self, self._file.close)
+        self._end = 0
 
     def add(self, text: str) -> tuple[int, int]:
         """Keep a text; return where it begins, and its length in bytes. Raise UsageError if the disk is full."""
         data = text.encode(errors="replace")
-        place = self._end, len(data)
-        self._end += len(data)
         try:
-            while data:
-                data = data[self._file.write(data) :]
+            self._file.write(data)
+            self._file.flush()
         except OSError as error:
             raise UsageError(
                 f"the texts of the transcript cannot be stored in {gettempdir()}: {error.strerror or error}",
                 "free some space there, or set TMPDIR to another folder",
             ) from None
-        return place
+        self._end += len(data)
+        return self._end - len(data), len(data)
 
     def read(self, place: tuple[int, int]) -> str:
         """Return the text at a place."""
