@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 import weakref
@@ -14,12 +13,8 @@ import goalrunner
 from goalrunner import Goal
 from goalrunner.agents.external_chat import GO_ON
 from goalrunner.agents.turn import reported_result
-from goalrunner.app.build import PreparedRun
 from goalrunner.app.run_options import JudgeChoice
-from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.decision import RunRound
-from goalrunner.core.events import RunEnded
 from goalrunner.core.messages import blocks_of, trail_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
@@ -198,35 +193,3 @@ def block_messages(chat: Iterable[Message]) -> list[dict[str, Any]]:
         else:
             found.append({"role": role, "content": content})
     return found
-
-
-class HostedRun:
-    """A run whose rounds a framework drives: `next()` returns the first prompt, then `next(reply)` after each turn."""
-
-    def __init__(self, prepared: PreparedRun) -> None:
-        self.recorder = prepared.run.recorder
-        self._prepared = prepared
-        self._round = 0
-
-    async def next(self, reply: RoundReply | BaseException | None = None) -> str | GoalOutcome:
-        """Check the end of a turn, or the error that ended it, if there was one; return the next prompt, or the outcome."""
-        run = self._prepared.run
-
-        async def work() -> RunRound | RunEnded:
-            if isinstance(reply, BaseException):
-                raise reply
-            if reply is not None:
-                await run.finish_round(self._round, reply)
-            return await run.advance()
-
-        with settled(self._prepared, ended=lambda: self._round == 0):
-            step = await run.guarded(work)
-            self._round = step.prompt.round if isinstance(step, RunRound) else 0
-            if isinstance(step, RunRound):
-                return run.begin_round(step.prompt)
-            return run.end(step).model_copy(update={"run_path": str(self._prepared.folder.path)})
-
-    async def cancel(self, reason: str) -> str | GoalOutcome:
-        """End the run as cancelled."""
-        self._prepared.run.cancel(reason)
-        return await self.next(asyncio.CancelledError())

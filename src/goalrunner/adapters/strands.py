@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from goalrunner import JUDGE_SYSTEM_PROMPT, Goal, GoalAttempt, GoalOutcome, JudgeOutcome, build_judge_prompt
-from goalrunner.adapters.common import HostedRun, imported
+from goalrunner.adapters.common import imported
 from goalrunner.adapters.strands_agent import (
     LIBRARY,
     StrandsConversation,
@@ -25,6 +25,7 @@ from goalrunner.app.checker import NOT_ISOLATED
 from goalrunner.app.keywords import goal_and_options
 from goalrunner.app.library import prepare_conversation
 from goalrunner.app.run_options import Checks, RunOptions, split_checks
+from goalrunner.app.session import HostedRun
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of
 from goalrunner.llm.custom import failure_of
@@ -190,7 +191,7 @@ class _AgentLoop:
             event.cancel = first.message
 
     def _record(self, host: HostedRun) -> None:
-        self._turn.enter_context(self._conversation.recording(host.recorder, keeps_budget=False))
+        self._turn.enter_context(self._conversation.recording(host.prepared.run.recorder, keeps_budget=False))
 
     def _before_model(self, _: Any) -> None:
         """Take the snapshot for retries: the messages with the original input."""

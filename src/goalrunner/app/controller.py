@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, Unpack
 
-from goalrunner.app.build import PreparedRun
 from goalrunner.app.keywords import ResumeKeywords, RunKeywords, goal_and_options, refuse_unconfined, shows_options
 from goalrunner.app.library import (
     Earlier,
@@ -19,11 +17,9 @@ from goalrunner.app.library import (
 )
 from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.run_options import JudgeChoice
-from goalrunner.app.session import NoAgent, settled
-from goalrunner.core.agent_ports import Message, RoundReply
-from goalrunner.core.decision import RunRound
+from goalrunner.app.session import HostedRun
+from goalrunner.core.agent_ports import Message, Recorder, RoundReply
 from goalrunner.core.errors import UsageError
-from goalrunner.core.events import RunEnded
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.limits import guarding_key
@@ -31,7 +27,7 @@ from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.summary import last_verdict
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.turns import ReportedChat
+from goalrunner.engine.turns import NoAgent, ReportedChat
 
 CALLER = "the calling program"  # the source of reports about the agent of a GoalController
 
@@ -81,8 +77,7 @@ class GoalController:
         self._goal = goal
         self._options = replace(given, needs_round=True)
         self._agent = NoAgent(self.caller, live=self.live)
-        self._prepared: PreparedRun | None = None
-        self._round = 0
+        self._host: HostedRun | None = None
         self._chat = ReportedChat(self.caller)
         self._earlier: Earlier | None = None
 
@@ -98,7 +93,7 @@ class GoalController:
         self._agent = NoAgent(cls.caller, live=cls.live)
         self._earlier = earlier = load_earlier(run, self._agent, judge_llm, options)
         self._goal, self._options = earlier.goal, earlier.options
-        self._prepared, self._round = None, 0
+        self._host = None
         self._chat = ReportedChat(cls.caller, earlier.redact)
         self._chat.recall(earlier.reported(cls.caller))
         return self
@@ -111,17 +106,17 @@ class GoalController:
     @property
     def max_iterations(self) -> int | None:
         """The most rounds; None if there is no limit."""
-        return self._prepared.run.state.plan.max_iterations if self._prepared else self._goal.max_iterations
+        return self._host.prepared.run.state.plan.max_iterations if self._host else self._goal.max_iterations
 
     @property
     def iteration(self) -> int:
         """How many rounds were checked."""
-        return self._prepared.run.state.iterations if self._prepared else 0
+        return self._host.prepared.run.state.iterations if self._host else 0
 
     @property
     def run_path(self) -> str:
         """The run's folder, for `resume`; empty before `start()`."""
-        return str(self._prepared.folder.path) if self._prepared else ""
+        return str(self._host.prepared.folder.path) if self._host else ""
 
     def start(self) -> str:
         """Run `astart` in an event loop of its own."""
@@ -129,14 +124,14 @@ class GoalController:
 
     async def astart(self) -> str:
         """Return the first user message. Raise UsageError for a goal that cannot run."""
-        if self._prepared is not None:
+        if self._host is not None:
             raise UsageError("this controller has started already", "make a new GoalController for a new run")
         if self._earlier is not None:
-            self._prepared = await self._earlier.resume()
+            prepared = await self._earlier.resume()
         else:
-            self._prepared = prepare_conversation(self._goal, self._options, self._agent)
-        with settled(self._prepared, ended=lambda: self._round == 0):
-            step = await self._advance(self._prepared)
+            prepared = prepare_conversation(self._goal, self._options, self._agent)
+        self._host = HostedRun(prepared, records=True)
+        step = await self._next()
         if isinstance(step, GoalDone):
             raise UsageError(f"the run ended before it began: {step.outcome.message}")
         return step.followup
@@ -157,42 +152,29 @@ class GoalController:
         `usage` is what the agent used in this round; what it leaves out is unknown. A budget needs it. Raise UsageError
         before `start()`, after the end, for anything but a chat, and for a missing usage; the round can be given again then.
         """
-        prepared = self._prepared
-        if prepared is None or self._round == 0:
+        if self._host is None or self._host.round == 0:
             raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
         refuse_no_chat(messages)
         _refuse_untold_usage(self._goal.budget, usage)
-        with settled(prepared, ended=lambda: self._round == 0):
-            # The first event since the agent began to work: from here on the time that it took counts.
-            prepared.run.recorder.usage("agent", told_usage(usage))
-            self._agent.messages = messages
-            return await self._advance(prepared, messages)
+        self._agent.messages = messages
+        return await self._next(self._reply(messages, self._host.prepared.run.recorder), told_usage(usage))
+
+    async def _reply(self, messages: Sequence[Message], recorder: Recorder) -> RoundReply:
+        return RoundReply(text=await self._chat.record(messages, recorder))
+
+    async def _next(
+        self, turn: Awaitable[RoundReply] | None = None, usage: Usage | None = None
+    ) -> GoalContinue | GoalDone:
+        assert self._host is not None, "it has started"
+        said = await self._host.next(turn, usage)
+        if isinstance(said, GoalOutcome):
+            return GoalDone(said)
+        return GoalContinue(said, last_verdict(self._host.prepared.run.state))
 
     def close(self) -> None:
         """Leave a run that has not ended; `GoalController.resume` goes on with it. After the end, do nothing."""
-        if self._prepared is not None and self._round:
-            self._round = 0
-            self._prepared.close()
-
-    async def _advance(
-        self, prepared: PreparedRun, messages: Sequence[Message] | None = None
-    ) -> GoalContinue | GoalDone:
-        async def work() -> RunRound | RunEnded:
-            if messages is not None:
-                response = await self._chat.record(messages, prepared.run.recorder)
-                await asyncio.sleep(0)  # a deadline that is over ends the run here
-                await prepared.run.finish_round(self._round, RoundReply(text=response))
-            return await prepared.run.advance()
-
-        step = await prepared.run.guarded(work)
-        if isinstance(step, RunRound):
-            self._round = step.prompt.round
-            followup = prepared.run.begin_round(step.prompt)
-            prepared.run.recorder.message({"role": "user", "content": followup})
-            return GoalContinue(followup, last_verdict(prepared.run.state))
-        self._round = 0
-        outcome = prepared.run.end(step)
-        return GoalDone(outcome.model_copy(update={"run_path": str(prepared.folder.path)}))
+        if self._host is not None:
+            self._host.close()
 
 
 def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:

@@ -19,12 +19,13 @@ from goalrunner.app.preflight import choose_environment, describe_checks, needs_
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import RunLocation, Sandbox, choose_sandbox, workspace_of
-from goalrunner.app.session import ONLY_CHECKS, NoAgent, arun
+from goalrunner.app.session import arun
 from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing
 from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, NotifyConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.snapshots.git import git_program
 from goalrunner.system.bubblewrap import choose

@@ -9,7 +9,6 @@ from goalrunner.app.preflight import needs_environment
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
-from goalrunner.app.session import NoAgent
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, CriticConfig, MemoryConfig, NotifyConfig
@@ -17,6 +16,7 @@ from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
 from goalrunner.engine.journal import result_facts
+from goalrunner.engine.turns import NoAgent
 from goalrunner.records.run_folder import RunFolder, new_run_id
 from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 

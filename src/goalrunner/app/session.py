@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from goalrunner import __version__
@@ -16,12 +16,13 @@ from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize,
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions, goal_models, model_names
 from goalrunner.core.activity import context_with
-from goalrunner.core.agent_ports import Message, Recorder, Rejoining, Resumable, RoundReply
-from goalrunner.core.errors import GoalError, RecordError, UsageError
-from goalrunner.core.events import Plan, RunResumed
+from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
+from goalrunner.core.decision import RunRound
+from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall
-from goalrunner.core.outcome import GoalOutcome, StopReason
+from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import cut_calls
@@ -31,24 +32,6 @@ from goalrunner.records.run_folder import RunFolder
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
 _GRACE = 0.7  # seconds that child processes have to end by themselves; a cancelled run ends within two
-ONLY_CHECKS = "only the checks were wanted"  # the error of a run that would let the agent work
-
-
-class NoAgent:
-    """A conversation whose agent never gets a prompt: only its checks run, or the calling program drives it."""
-
-    def __init__(self, name: str = "none", *, live: bool = False) -> None:
-        self.name, self.live = name, live
-        self.messages: Sequence[Message] = ()
-
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        raise GoalError(ONLY_CHECKS)
-
-    def checkpoint(self) -> object:
-        """Return nothing."""
-
-    def restore(self, checkpoint: object) -> None:
-        """Do nothing."""
 
 
 Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
@@ -154,6 +137,56 @@ def settled(prepared: PreparedRun, ended: Callable[[], bool] = lambda: True) -> 
     except RecordError as error:
         error.outcome = prepared.run.outcome(str(prepared.folder.path))
         raise
+
+
+class HostedRun:
+    """A run whose rounds the calling program drives; `round` is the one in which its agent works, 0 if there is none."""
+
+    def __init__(self, prepared: PreparedRun, number: int = 0, *, records: bool = False) -> None:
+        """With `records`, the prompts are recorded here and not by the program."""
+        self.prepared, self.round, self._records = prepared, number, records
+
+    async def next(
+        self, turn: RoundReply | BaseException | Awaitable[RoundReply] | None = None, usage: Usage | None = None
+    ) -> str | GoalOutcome:
+        """Check the turn that has ended, or the error that ended it, if there was one; return the next prompt, or the outcome.
+
+        An awaitable is awaited under the deadline. `usage` is what the turn used, if that is not recorded.
+        """
+        run = self.prepared.run
+
+        async def work() -> RunRound | RunEnded:
+            if isinstance(turn, BaseException):
+                raise turn
+            if turn is not None:
+                reply = turn if isinstance(turn, RoundReply) else await turn
+                await asyncio.sleep(0)  # a deadline that is over ends the run here
+                await run.finish_round(self.round, reply)
+            return await run.advance()
+
+        with settled(self.prepared, ended=lambda: self.round == 0):
+            if usage is not None:
+                # The first event since the agent began to work: from here on the time that it took counts.
+                run.recorder.usage("agent", usage)
+            step = await run.guarded(work)
+            self.round = step.prompt.round if isinstance(step, RunRound) else 0
+            if isinstance(step, RunEnded):
+                return run.end(step).model_copy(update={"run_path": str(self.prepared.folder.path)})
+            prompt = run.begin_round(step.prompt)
+            if self._records:
+                run.recorder.message({"role": "user", "content": prompt})
+            return prompt
+
+    async def cancel(self, reason: str) -> str | GoalOutcome:
+        """End the run as cancelled."""
+        self.prepared.run.cancel(reason)
+        return await self.next(asyncio.CancelledError())
+
+    def close(self) -> None:
+        """Leave a run that has not ended. After the end, do nothing."""
+        if self.round:
+            self.round = 0
+            self.prepared.close()
 
 
 Limits = Mapping[str, float | tuple[str, ...] | None]

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 from goalrunner.app.controller import GoalContinue, GoalController, GoalDone
 from goalrunner.app.library import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
-from goalrunner.app.session import settled
+from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors
 from goalrunner.core.goal import Goal
@@ -138,12 +138,11 @@ class _SessionController(GoalController):
         assert self._earlier is not None, "it was resumed"
         end = self._earlier.loaded.end
         timed = replace(self._earlier.loaded, end=replace(end, elapsed=end.elapsed + worked))
-        prepared = self._prepared = await replace(self._earlier, loaded=timed).resume()
-        self._round = prepared.run.state.round
+        prepared = await replace(self._earlier, loaded=timed).resume()
+        self._host = HostedRun(prepared, prepared.run.state.round, records=True)
         if prepared.run.state.phase is Phase.WORKING:
             return await self.aon_run_finished(messages)
-        with settled(prepared, ended=lambda: not self._round):  # an earlier process was ended during the checks
-            return await self._advance(prepared)
+        return await self._next()  # an earlier process was ended during the checks
 
 
 class _Kept(BaseModel, allow_inf_nan=False):

@@ -206,3 +206,23 @@ def exclusive(conversation: Conversation) -> Iterator[None]:
         yield
     finally:
         _driven.discard(id(conversation))
+
+
+ONLY_CHECKS = "only the checks were wanted"  # the error of a run that would let the agent work
+
+
+class NoAgent:
+    """A conversation whose agent never gets a prompt: only its checks run, or the calling program drives it."""
+
+    def __init__(self, name: str = "none", *, live: bool = False) -> None:
+        self.name, self.live = name, live
+        self.messages: Sequence[Message] = ()
+
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        raise GoalError(ONLY_CHECKS)
+
+    def checkpoint(self) -> object:
+        """Return nothing."""
+
+    def restore(self, checkpoint: object) -> None:
+        """Do nothing."""
