@@ -211,10 +211,6 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-class _Failed(EnvironmentFailed):
-    """A call of git failed."""
-
-
 def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) -> Callable[..., str]:
     """Make a git repository of a checkout. HEAD is the workspace's if its files are the same, else a new commit on top.
 
@@ -227,11 +223,11 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
             place, *_OPTIONS, *arguments, environ=environ, timeout=_TIMEOUT, workspace=workspace
         )
         if code != 0:
-            raise _Failed(errors.decode(errors="replace").strip() or f"git {' '.join(arguments)} failed")
+            raise EnvironmentFailed(errors.decode(errors="replace").strip() or f"git {' '.join(arguments)} failed")
         return output.decode(errors="surrogateescape").strip("\n")
 
     branch, head, there = "", "", ""
-    with contextlib.suppress(_Failed):  # a detached HEAD, or no repository
+    with contextlib.suppress(EnvironmentFailed):  # a detached HEAD, or no repository
         branch = git("symbolic-ref", "-q", "--short", "HEAD", place=workspace)
     try:
         git("init", "-q", "--template=", "-b", branch or "main")
@@ -241,7 +237,7 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
         (store / "info" / "attributes").write_text("* -text -ident !filter !working-tree-encoding\n", encoding="utf-8")
         git(*ONE_PACK, "add", "-A", "-f", ".")
         tree = git("write-tree")
-        with contextlib.suppress(_Failed, ValueError):
+        with contextlib.suppress(EnvironmentFailed, ValueError):
             names = ("HEAD", "HEAD^{tree}", "--git-path", "objects", "--git-path", "shallow")
             head, there, objects, shallow = git("rev-parse", *names, place=workspace).splitlines()
             tags = git("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags", place=workspace)
@@ -255,6 +251,6 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
             parent = ("-p", head) if head else ()
             head = git("commit-tree", tree, *parent, "-m", "snapshot of the workspace")
         git("update-ref", *(() if branch or not there else ("--no-deref",)), "HEAD", head)
-    except (_Failed, OSError) as error:
+    except (EnvironmentFailed, OSError) as error:
         raise EnvironmentFailed(f"cannot make a git repository of the checkout {folder}: {error}") from error
     return git

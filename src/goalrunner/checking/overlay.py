@@ -74,9 +74,8 @@ class OpenOverlay(OpenEnvironment):
 
     @property
     def namespace(self) -> Namespace:
-        """Return the namespace. Raise EnvironmentFailed if it is not set up."""
-        if self._namespace is None:
-            raise EnvironmentFailed("the check environment is not set up")
+        """The namespace, once it is set up."""
+        assert self._namespace is not None
         return self._namespace
 
     def launcher(self, inner: Launcher) -> Launcher:
