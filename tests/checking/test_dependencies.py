@@ -224,6 +224,11 @@ def test_an_editable_install_of_the_workspace_is_no_dependency(work: Path) -> No
     assert differ() == ()
 
 
+def test_an_editable_install_that_names_a_file_of_another_package_hides_no_change(work: Path, differ: Differ) -> None:
+    install(work, "zz", "1", {"requests/api/get.py": "forged"}, url=work.as_uri())
+    assert differ() == ("code of requests changed",)
+
+
 def test_the_first_editable_install_is_no_change(work: Path, differ: Differ) -> None:
     editable(work, "1.0", "a")
     assert differ() == ()

@@ -188,25 +188,21 @@ def _differences(old: Installed, new: Installed, root: str) -> list[str]:
             known.add(owner)
         else:
             name = re.sub(".*-packages/", "", path)
-            how = (
-                f"file {name} {'changed' if path in new.files else 'removed'}"
-                if path in old.files
-                else f"new file {name}"
-            )
-            found.append(path and how)
+            how = "removed" if path not in new.files else "changed"
+            found.append(path and (f"file {name} {how}" if path in old.files else f"new file {name}"))
     return found
 
 
 def _owners(changed: Sequence[str], old: Installed, new: Installed, root: str) -> dict[str, tuple[str, bool]]:
     """Return by file its package, and whether the file is as RECORD said at the start: it was only installed again."""
     if not new.records:
-        packages = ((path, _PACKAGE.fullmatch(f"node_modules/{path}")) for path in changed)
-        return {
-            path: (found[1], False) for path, found in packages if found and found[1] in old.versions | new.versions
-        }
+        known = old.versions | new.versions
+        matches = {path: _PACKAGE.fullmatch(f"node_modules/{path}") for path in changed}
+        return {path: (match[1], False) for path, match in matches.items() if match and match[1] in known}
     owners: dict[str, tuple[str, bool]] = {}
     wanted = {*changed}
-    for folder, record in new.records.items():
+    # The workspace's own package first: any other one that names the file counts.
+    for folder, record in sorted(new.records.items(), key=lambda item: _distribution(item[0])[0] not in new.own):
         for row in csv.reader(_text(f"{root}/{folder}/RECORD").splitlines()):
             file = posixpath.normpath(posixpath.join(posixpath.dirname(folder), row[0])) if len(row) > 1 else ""
             if file in wanted:
