@@ -88,11 +88,11 @@ def test_folders_by_markers_and_names(tmp_path: Path, files: list[str], folder: 
     write(tmp_path, *files)
     found = classify(tmp_path, [f"{folder}/"])
     if kind:
-        assert [(entry.path, entry.kind, entry.folder, entry.root) for entry in found] == [(folder, kind, True, folder)]
+        assert [(entry.path, entry.kind, entry.root) for entry in found] == [(folder, kind, folder)]
         assert found[0].why
     else:
         inner = sorted(file for file in files if file.startswith(f"{folder}/"))
-        assert found == tuple(Ignored(path, "other", False, "") for path in inner)
+        assert found == tuple(Ignored(path, "other", "") for path in inner)
 
 
 def test_the_reason_names_the_marker(tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     for name in (".venv", "node_modules", "in/data", "in/node_modules"):
         (root / name).symlink_to(elsewhere)
     found = classify(root, [".venv", "node_modules", "in/"])
-    assert [(entry.path, entry.kind, entry.folder) for entry in found] == [
-        (".venv", "dependencies", False),
-        ("in/data", "other", False),
-        ("in/node_modules", "dependencies", False),
-        ("node_modules", "dependencies", False),
+    assert [(entry.path, entry.kind) for entry in found] == [
+        (".venv", "dependencies"),
+        ("in/data", "other"),
+        ("in/node_modules", "dependencies"),
+        ("node_modules", "dependencies"),
     ]
 
 
@@ -267,8 +267,8 @@ def test_folders_that_cannot_be_read_are_one_entry(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "scandir", closed)
     found = {entry.path: entry for entry in classify(tmp_path, ["pgdata/"])}
-    assert found["pgdata/base"] == Ignored("pgdata/base", "other", True, "cannot be read")
-    assert found["pgdata/a"].folder is False
+    assert found["pgdata/base"] == Ignored("pgdata/base", "other", "cannot be read")
+    assert found["pgdata/a"].why == ""
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/usr/bin/setpriv").exists(), reason="root may look up everything")
@@ -317,8 +317,7 @@ def test_each_file_has_exactly_one_class(
         over = [entry for entry in found if entry.path == path or path.startswith(f"{entry.path}/")]
         assert len(over) == (0 if not over and ".git" in path.split("/")[1:] else 1)
     for entry in found:
-        assert entry.folder == (root / entry.path).is_dir()
-        assert entry.kind != "other" or not entry.folder
+        assert entry.kind != "other" or not (root / entry.path).is_dir()
 
 
 @pytest.fixture

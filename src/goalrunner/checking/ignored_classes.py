@@ -91,7 +91,6 @@ class Ignored:
 
     path: str
     kind: Class
-    folder: bool
     why: str
     root: str = ""
 
@@ -104,7 +103,7 @@ def classify(
     What matches a pattern of `dependencies` is dependencies. Other folders are entered. `home` is left out.
     """
     seen = Classifier(workspace, names, dependencies, home=home)
-    others = (Ignored(path, "other", False, "") for path in seen.others)
+    others = (Ignored(path, "other", "") for path in seen.others)
     return tuple(sorted((*seen.found, *others), key=lambda entry: entry.path))
 
 
@@ -142,7 +141,7 @@ class Classifier:
             if not whole.isdisjoint(above) or self._home in (path, *above):
                 continue
             if around := self._around(path.rpartition("/")[0]):
-                self._add(path, around[1], folder=path in whole, root=around[0])
+                self._add(path, around[1], root=around[0])
             elif path in whole:
                 self._enter(path)
             else:
@@ -168,14 +167,14 @@ class Classifier:
                 continue
             except OSError:
                 self.folders.add(here)
-                self._add(here, ("other", "cannot be read"), folder=True)
+                self._add(here, ("other", "cannot be read"))
 
     def _classified(self, here: str, entries: Iterable[os.DirEntry[str]]) -> list[str]:
         """Classify a folder and the files in it; return the folders to enter."""
         mark = self._mark(here, whole=True)
         inner = mark is not None and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines)
         if mark and not inner:
-            self._add(here, mark, folder=True)
+            self._add(here, mark)
             return []
         self.folders.add(here)
         folders = []
@@ -195,19 +194,19 @@ class Classifier:
     def _file(self, path: str, name: str, info: Stat | None, mark: Mark | None = None) -> None:
         """Classify a file or link; `mark` is the class of the build output that it lies in."""
         if self._lines and self._patterns.match(path):
-            self._add(path, _LISTED, folder=False)
+            self._add(path, _LISTED)
         elif mark:
-            self._add(path, mark, folder=False)
+            self._add(path, mark)
         elif name in _DEPENDENCY_FILES or (name in _LINKS and info and stat.S_ISLNK(info[MODE])):
-            self._add(path, ("dependencies", name), folder=False)
+            self._add(path, ("dependencies", name))
         elif _BUILD_FILES.match(name):
-            self._add(path, ("build", name), folder=False)
+            self._add(path, ("build", name))
         elif info is not None:
             self.others[path] = info
 
-    def _add(self, path: str, mark: Mark, *, folder: bool, root: str = "") -> None:
+    def _add(self, path: str, mark: Mark, root: str = "") -> None:
         kind, why = mark
-        self.found.append(Ignored(path, kind, folder, why, "" if kind == "other" else root or path))
+        self.found.append(Ignored(path, kind, why, "" if kind == "other" else root or path))
 
     def _topmost(self, folder: str) -> tuple[str, Mark] | None:
         """Return the topmost folder of dependencies or build output among a folder and those above it, and its mark."""

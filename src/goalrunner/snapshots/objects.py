@@ -174,24 +174,23 @@ class Claim:
     """
 
     def __init__(self, workspace: Path | None, lock: Path, run: str = "") -> None:
-        self._handles = contextlib.ExitStack()
-        self._release = weakref.finalize(self, self._handles.close)
+        handles = contextlib.ExitStack()
+        self._release = weakref.finalize(self, handles.close)
+        places = [] if workspace is None else [(workspace, os.O_RDONLY | os.O_DIRECTORY)]
         try:
-            if workspace is not None:
-                self._open(workspace, os.O_RDONLY | os.O_DIRECTORY, workspace, lock)
-            handle = self._open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, workspace or lock.parent, lock)
+            for path, flags in (*places, (lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)):
+                handle = os.open(path, flags, 0o600)
+                handles.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.close()
+            raise _busy(workspace or lock.parent, lock) from error
         except BaseException:
             self.close()
             raise
         with contextlib.suppress(OSError):  # the text is only for messages
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()} {run}".strip().encode(), 0)
-
-    def _open(self, path: Path, flags: int, workspace: Path, lock: Path) -> int:
-        handle = os.open(path, flags, 0o600)
-        self._handles.callback(os.close, handle)
-        _lock(handle, workspace, lock)
-        return handle
 
     def close(self) -> None:
         """Release the workspace; closing twice does nothing."""
@@ -207,18 +206,15 @@ def refuse_claimed(workspace: Path, lock: Path) -> None:
         Claim(workspace, lock).close()
 
 
-def _lock(handle: int, workspace: Path, lock: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        process, run = "", ""
-        with contextlib.suppress(OSError), lock.open(errors="replace") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # free: what it says is about an earlier run
-            except OSError:
-                process, _, run = file.read().strip().partition(" ")
-        name, watch = (f": {run}", f" (goal watch {run})") if run else ("", "")
-        raise WorkspaceBusy(
-            f"another run is active in {workspace}{name} (process {process or 'unknown'})",
-            f"wait for it to end{watch}, or name another workspace: --workspace DIR",
-        ) from error
+def _busy(workspace: Path, lock: Path) -> WorkspaceBusy:
+    process, run = "", ""
+    with contextlib.suppress(OSError), lock.open(errors="replace") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # free: what it says is about an earlier run
+        except OSError:
+            process, _, run = file.read().strip().partition(" ")
+    name, watch = (f": {run}", f" (goal watch {run})") if run else ("", "")
+    return WorkspaceBusy(
+        f"another run is active in {workspace}{name} (process {process or 'unknown'})",
+        f"wait for it to end{watch}, or name another workspace: --workspace DIR",
+    )
