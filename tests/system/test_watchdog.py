@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.processes import all_processes, entry
+from goalrunner.system.processes import children, entry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -45,10 +45,8 @@ def until(condition: object, seconds: float = 5.0) -> None:
 
 def watchdogs_of(pid: int) -> list[int]:
     """Shells that are children of a process and lead a session of their own, without a mark of its."""
-    children = [one for one in all_processes() if one.parent == pid and one.living]
-    return [
-        one.pid for one in children if b"goal-watchdog" in Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
-    ]
+    lines = {one: Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0") for one in children(pid) if living(one)}
+    return [one for one, words in lines.items() if b"goal-watchdog" in words]
 
 
 def new_watchdog(pid: int, before: Collection[int] = ()) -> int:

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 
+import psutil
+
 from goalrunner.system import processes
 from goalrunner.system.processes import Process, Watchdog, adopt_orphans, lowered_limit, send_signal, tagged
 
@@ -91,10 +93,7 @@ class ChildProcess:
 
     def living(self) -> dict[int, Process]:
         """Return every living process of the launch but the child itself, by id, and reap those that are dead."""
-        if adopt_orphans():
-            everyone = processes.children(os.getpid(), recursive=True)
-        else:
-            everyone = [one.pid for one in processes.all_processes()]
+        everyone = processes.children(os.getpid(), recursive=True) if adopt_orphans() else psutil.pids()
         parent = None if self.ended() else self.pid
         found: dict[int, Process] = {}
         for one in filter(None, map(processes.entry, everyone)):  # parents come first

@@ -59,11 +59,6 @@ def children(pid: int, *, recursive: bool = False) -> list[int]:
     return []
 
 
-def all_processes() -> Iterator[Process]:
-    """Yield every process that this user can see."""
-    yield from filter(None, map(entry, psutil.pids()))
-
-
 def command_lines() -> Iterator[tuple[int, str]]:
     """Yield the id of every process that this user can see, and its arguments, each with a null character at its end."""
     for pid in psutil.pids():
