@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from goalrunner.system import processes
-from goalrunner.system.child import start
+from goalrunner.system.child import started
 from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.processes import Watchdog
 
 MOVED = """
 import os, subprocess, sys
@@ -61,16 +62,19 @@ async def test_a_process_that_outlives_its_parent_is_ended_and_named(tmp_path: P
     assert not alive(int((tmp_path / "out").read_text()))
 
 
-def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path) -> None:
+async def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as output, Path(os.devnull).open("rb") as source:
         streams = (source.fileno(), output.fileno(), output.fileno())
-        child = start(["sleep", "1000"], tmp_path, dict(os.environ), streams, "token", 0, grace=0.3)
-    child.signal_group(signal.SIGSTOP)
-    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-        pass
-    assert not child.ended()
-    assert child.status is None
-    child.signal_group(signal.SIGKILL)
-    while not child.ended():
-        pass
-    assert child.status == -signal.SIGKILL
+        process = started(
+            ["sleep", "1000"], cwd=tmp_path, env=dict(os.environ), streams=streams, watchdog=Watchdog(), grace=0.3
+        )
+        async with process as child:
+            child.signal_group(signal.SIGSTOP)
+            while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+                pass
+            assert not child.ended()
+            assert child.status is None
+            child.signal_group(signal.SIGKILL)
+            while not child.ended():
+                pass
+            assert child.status == -signal.SIGKILL

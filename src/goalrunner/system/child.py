@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -193,50 +194,41 @@ async def started(
     adopt_orphans()
     watchdog.watch()
     token, limit = secrets.token_hex(8), watchdog.next_limit()
-    child = start(argv, cwd, tagged(env, watchdog.token, token) if marked else env, streams, token, limit, grace)
+    env = tagged(env, watchdog.token, token) if marked else env
+    # Some programs, such as opencode, work in PWD rather than in their current directory.
+    env = {**env, "PWD": str(cwd.absolute())} if "PWD" in env else env
+    stdin, stdout, stderr = streams
+    try:
+        with lowered_limit(limit):
+            process = subprocess.Popen(  # noqa: ASYNC220 - starting takes a millisecond
+                argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+    except FileNotFoundError as error:
+        why = unstartable(argv, cwd, env) or NotStarted(NOT_FOUND, f"{argv[0]}: its interpreter is missing")
+        raise why from error
+    except (OSError, ValueError, IndexError) as error:
+        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise unstartable(argv, cwd, env) or NotStarted(NOT_EXECUTABLE, f"{argv[0]}: {said.lower()}") from error
+    child = ChildProcess(process, token, limit, grace)
     try:
         yield child
     finally:
         await child.end()
 
 
-def start(
-    argv: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    streams: tuple[int, int, int],
-    token: str,
-    limit: int,
-    grace: float,
-) -> ChildProcess:
-    """Start one process, whose descendants have `token` in their environment. Raise NotStarted if that is not possible."""
-    stdin, stdout, stderr = streams
-    # Some programs, such as opencode, work in PWD rather than in their current directory.
-    env = {**env, "PWD": str(cwd.absolute())} if "PWD" in env else env
-    try:
-        with lowered_limit(limit):
-            process = subprocess.Popen(
-                argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
-            )
-    except (OSError, ValueError, IndexError) as error:
-        raise refusal(argv, cwd, error) from error
-    return ChildProcess(process, token, limit, grace)
-
-
-def refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:
-    """Return why `argv` cannot be started in `cwd`, given the error of the system."""
+def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
+    """Return why `argv` cannot be started in `cwd`, as far as the files tell; None if it can."""
     program = argv[0] if argv else ""
     if not program:
         return NotStarted(NOT_FOUND, "there is no command to run")
     if not cwd.is_dir():
         what = "is not a folder" if cwd.exists() else "does not exist"
         return NotStarted(NOT_EXECUTABLE, f"the folder {cwd} {what}")
-    if isinstance(error, FileNotFoundError):
-        found = "/" in program and (cwd / program).exists()
-        return NotStarted(NOT_FOUND, f"{program}: {'its interpreter is missing' if found else 'not found'}")
-    why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else error
-    where = f"the folder {cwd}" if isinstance(error, OSError) and error.filename == str(cwd) else program
-    return NotStarted(NOT_EXECUTABLE, f"{where}: {why}")
+    found = cwd / program if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    if found is None or not Path(found).exists():
+        return NotStarted(NOT_FOUND, f"{program}: not found")
+    is_program = os.access(found, os.X_OK) and not Path(found).is_dir()
+    return None if is_program else NotStarted(NOT_EXECUTABLE, f"{program}: permission denied")
 
 
 _SHELL_SIGNAL = 128  # shells and sandboxes report a signal as this plus its number

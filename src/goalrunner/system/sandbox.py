@@ -12,21 +12,9 @@ from typing import Unpack
 
 from goalrunner.core.ports import HIDDEN, Completion, Launcher, LaunchOptions
 from goalrunner.system.bubblewrap import SandboxPolicy
-from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND, NotStarted, refusal
+from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND, unstartable
 from goalrunner.system.launcher import tail_of
 from goalrunner.system.sandbox_view import is_visible
-
-
-def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
-    """Return why `argv` cannot be started in `cwd`, or None if it can."""
-    program = argv[0] if argv else ""
-    named = cwd / program if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
-    found = Path(named) if named and program and cwd.is_dir() else None
-    if found is None or not found.exists():
-        return refusal(argv, cwd, FileNotFoundError())
-    if not os.access(found, os.X_OK) or found.is_dir():
-        return refusal(argv, cwd, PermissionError(0, "permission denied"))
-    return None
 
 
 @dataclass(frozen=True)
