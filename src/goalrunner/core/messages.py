@@ -51,8 +51,8 @@ def trail_of(
     """Return the trail of a chat, oldest first: observations numbered from o1, rounds counted by user messages.
 
     `messages` are OpenAI's: `content` a string, None or a list of blocks (`{"type": "text", "text": ...}` or
-    `{"text": ...}`); the old `function_call` and role `function` are understood. So are the blocks for tool calls and
-    their results of Anthropic (`tool_use`, `tool_result`) and of Strands and Bedrock (`toolUse`, `toolResult`).
+    `{"text": ...}`). The blocks for tool calls and their results of Anthropic (`tool_use`, `tool_result`) and of Strands
+    and Bedrock (`toolUse`, `toolResult`) are understood as well.
     """
     entries = list(_entries(messages))
     said = [number for number, (_, _, call) in enumerate(entries) if call is None]
@@ -85,7 +85,6 @@ def text_of(content: object) -> str:
 def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
     """Yield tool results and texts in order; each user message starts a round."""
     calls: dict[str, _Call] = {}
-    last = _Call()
     number = 0
     for message in messages:
         content, role = message.get("content"), message.get("role")
@@ -100,14 +99,10 @@ def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
             calls.update(_calls(message))
             used = (block for block in blocks if block.kind == "call")
             calls.update({block.id: _call({"name": block.name, "arguments": block.given}) for block in used})
-            old = message.get("function_call")
-            last = _call(old) if isinstance(old, Mapping) else _Call()
             if text.strip():
                 yield number, text, None
-        elif role == "tool":
+        elif role in ("tool", "function"):
             yield _result(number, text, calls.get(str(message.get("tool_call_id"))) or _call(message))
-        elif role == "function":
-            yield _result(number, text, last if last != _Call() else _call(message))
 
 
 @dataclass(frozen=True)
