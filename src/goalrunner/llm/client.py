@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,10 +101,10 @@ class LLM:
         self.usage = Usage()
         self.api_key_env = api_key_env
         self._api_base = api_base
-        self._params = dict(params or {})
+        self.params = dict(params or {})
         self._tape = tape
         self._backoff = backoff or Backoff()
-        self._timeout = self._params.pop("timeout", DEFAULT_TIMEOUT)
+        self._timeout = self.params.pop("timeout", DEFAULT_TIMEOUT)
         if not (isinstance(self._timeout, int | float) and self._timeout > 0):
             hint = "Write the seconds that one call may take: timeout = 600"
             raise UsageError(f"timeout in [{account}.params] is {self._timeout!r}", hint)
@@ -192,16 +193,10 @@ class LLM:
 
         The temperature in `params` was chosen for this account and is left out.
         """
-        params = {name: value for name, value in self._params.items() if name != "temperature"}
-        return LLM(
-            self.model,
-            api_base=self._api_base,
-            api_key_env=self.api_key_env,
-            params={**params, "timeout": self._timeout},
-            account=account,
-            tape=self._tape,
-            backoff=self._backoff,
-        )
+        other = copy.copy(self)
+        other.account, other.usage = account, Usage()
+        other.params = {name: value for name, value in self.params.items() if name != "temperature"}
+        return other
 
     def check(self) -> None:
         """Check what needs no request. Raise AuthenticationFailed if a variable for the key is known and not set."""

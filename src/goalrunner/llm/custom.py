@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -50,12 +49,6 @@ class OutsideModel(LLM):
             raise failure_of(error, self.model) from error
         self.usage = self.usage + usage
         return Reply(text, (), usage, "stop")
-
-    def separate(self, account: Account) -> LLM:
-        """Return the same model with its own account."""
-        other = copy.copy(self)
-        other.account, other.usage = account, Usage()
-        return other
 
 
 class CustomModel(OutsideModel):

@@ -113,7 +113,7 @@ class ProviderModel(LLM):
 
     def __init__(self, model: str, **options: Any) -> None:
         super().__init__(model, **options)
-        self._prices = own_prices(self._params)
+        self._prices = own_prices(self.params)
         self._form = Form()
         self._named: tuple[str, str] | None = None
         self._is_ready = False
@@ -122,18 +122,18 @@ class ProviderModel(LLM):
         if self.api_key_env:
             self._named = (self.api_key_env, named_key(self.api_key_env, self.account, os.environ))
         elif not self._api_base:
-            refuse_missing_key(self.model, self._params, self.account, os.environ)
+            refuse_missing_key(self.model, self.params, self.account, os.environ)
 
     async def foresee(self) -> str:
         self.check()
         library = await asyncio.to_thread(lazy.litellm)
-        if is_steered(library, self.model, self._params):
+        if is_steered(library, self.model, self.params):
             return ""
         try:
             refuse_unknown_provider(library, self.model)
             if not (self._named or self._api_base or "/" in self.model):
                 whole = f"{lazy.provider_of(library, self.model)}/{self.model}"
-                refuse_missing_key(whole, self._params, self.account, os.environ)
+                refuse_missing_key(whole, self.params, self.account, os.environ)
             return await unlisted(library, self.model, self._find(library), os.environ)
         except ProviderFailure as failure:
             raise self.explained(failure) from failure
@@ -216,7 +216,7 @@ class ProviderModel(LLM):
             **{name: value for name, value in wanted.items() if value is not None},
             **self._form.fields(request),
             # LiteLLM would keep prices for all later calls of a model of that name, another account's too.
-            **{name: value for name, value in self._params.items() if name not in PRICE_PARAMS},
+            **{name: value for name, value in self.params.items() if name not in PRICE_PARAMS},
             "model": self.model,
             "messages": sendable(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
             "stream": request.is_streamed,

@@ -121,6 +121,9 @@ class ScriptedModel(LLM):
         draft.report = line.usage
         draft.finish_reason = line.finish_reason or ("tool_calls" if line.tool_calls else "stop")
 
+    def separate(self, account: Account) -> LLM:
+        return ScriptedModel(self.model, account=account, tape=self._tape, backoff=self._backoff)
+
     def has_price(self) -> bool:
         return True
 
