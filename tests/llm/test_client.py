@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from goalrunner.core.activity import Activity, RetryScheduled, context_with
-from goalrunner.llm.client import Backoff, persist
+from goalrunner.llm import client
 from goalrunner.llm.failure import FailureKind, ProviderFailure
 from goalrunner.llm.provider import Form
 from goalrunner.llm.transport import Request
@@ -33,8 +33,11 @@ class Attempts:
         self.retries += 1
 
     async def run(self, retries: int = 5, jitter: float = 1.0) -> str:
-        backoff = Backoff(retries=retries, sleep=self.sleep, jitter=lambda: jitter)
-        return await persist(self, backoff, self.count)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(client, "RETRIES", retries)
+            patch.setattr(client, "sleep", self.sleep)
+            patch.setattr("random.random", lambda: jitter)
+            return await client.persist(self, self.count)
 
 
 def _busy(retry_after: float | None = None) -> ProviderFailure:
@@ -83,8 +86,7 @@ async def test_the_last_failure_is_raised_when_the_retries_are_used_up() -> None
 
 async def test_cancellation_passes_through_a_wait() -> None:
     attempts = Attempts(_busy())
-    backoff = Backoff(base=60)
-    task = asyncio.create_task(persist(attempts, backoff, attempts.count))
+    task = asyncio.create_task(client.persist(attempts, attempts.count))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

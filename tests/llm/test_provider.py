@@ -19,8 +19,7 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec
-from goalrunner.llm.client import Backoff
+from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec, client
 from goalrunner.llm.scripted import read_script
 from tests.support.model_server import Answer, ModelServer, call, calls, cut, fail, hang, say
 
@@ -48,23 +47,21 @@ BOTH_WAYS = pytest.mark.parametrize("on_text", [None, _unheard], ids=["whole", "
 Listener = Callable[[str], None] | None
 
 
-class Naps:
-    """Waits that are only noted."""
+@pytest.fixture(autouse=True)
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits between two retries, which are only noted."""
+    taken: list[float] = []
 
-    def __init__(self) -> None:
-        self.taken: list[float] = []
+    async def sleep(seconds: float) -> None:
+        taken.append(seconds)
 
-    async def __call__(self, seconds: float) -> None:
-        self.taken.append(seconds)
+    monkeypatch.setattr(client, "sleep", sleep)
+    monkeypatch.setattr(client, "RETRIES", 2)
+    return taken
 
 
-def _model(server: ModelServer, model: str = "openai/x", naps: Naps | None = None, **keys: Any) -> LLM:
-    given = {
-        "api_base": server.base_url,
-        "api_key_env": "TEST_KEY",
-        "backoff": Backoff(retries=2, sleep=naps or Naps()),
-    }
-    return LLM(model, **{**given, **keys})
+def _model(server: ModelServer, model: str = "openai/x", **keys: Any) -> LLM:
+    return LLM(model, **{"api_base": server.base_url, "api_key_env": "TEST_KEY", **keys})
 
 
 async def test_text_streams_and_usage_is_counted() -> None:
@@ -188,12 +185,11 @@ async def test_what_time_does_not_cure_stops_at_once(answer: Answer, error: type
 
 
 @BOTH_WAYS
-async def test_rate_limits_and_server_errors_are_tried_again(on_text: Listener) -> None:
-    naps = Naps()
+async def test_rate_limits_and_server_errors_are_tried_again(on_text: Listener, naps: list[float]) -> None:
     with ModelServer([fail(429, "slow", retry_after=3), fail(500), say("at last")]) as server:
-        reply = await _model(server, naps=naps).complete(ASK, on_text=on_text)
+        reply = await _model(server).complete(ASK, on_text=on_text)
     assert (reply.text, reply.usage.retries, len(server.requests)) == ("at last", 2, 3)
-    assert 3 <= naps.taken[0] < 4
+    assert 3 <= naps[0] < 4
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -240,8 +236,8 @@ async def test_a_provider_that_stays_away_is_unavailable() -> None:
 
 
 async def test_an_address_without_a_server_is_unavailable() -> None:
-    llm = LLM("openai/x", api_base="http://127.0.0.1:9/v1", backoff=Backoff(retries=1, sleep=Naps()))
-    with pytest.raises(ProviderUnavailable, match="did not answer after 1 retry: connection: Connection error"):
+    llm = LLM("openai/x", api_base="http://127.0.0.1:9/v1")
+    with pytest.raises(ProviderUnavailable, match="did not answer after 2 retries: connection: Connection error"):
         await llm.complete(ASK)
 
 

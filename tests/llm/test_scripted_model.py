@@ -12,8 +12,7 @@ import pytest
 from goalrunner.core.errors import AuthenticationFailed, ModelError, ProviderUnavailable, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, Reply, Tape, ToolCall
-from goalrunner.llm.client import Backoff
+from goalrunner.llm import LLM, Reply, Tape, ToolCall, client
 
 ASK = [{"role": "user", "content": "go on"}]
 
@@ -27,15 +26,18 @@ class Script:
 
     def model(self, *lines: dict[str, Any], account: Account = "agent", **keys: Any) -> LLM:
         self.path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        return LLM(f"scripted/{self.path}", account=account, backoff=Backoff(retries=2, sleep=self.sleep), **keys)
+        return LLM(f"scripted/{self.path}", account=account, **keys)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Script:
-    return Script(tmp_path)
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    made = Script(tmp_path)
+    monkeypatch.setattr(client, "sleep", made.sleep)
+    monkeypatch.setattr(client, "RETRIES", 2)
+    return made
 
 
 async def test_text_comes_in_pieces_and_whole(script: Script) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+from asyncio import sleep
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from goalrunner.core.activity import RetryScheduled, report
@@ -26,25 +26,21 @@ DEFAULT_TIMEOUT = 600.0
 """Seconds that one call may take; `params["timeout"]` sets another."""
 
 
-@dataclass(frozen=True)
-class Backoff:
-    """How often a call is repeated, and after how long: twofold from `base` to `cap` seconds, spread by `jitter` (0 to 1)."""
-
-    retries: int = 5
-    base: float = 0.5
-    cap: float = 30.0
-    longest_retry_after: float = 120.0
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    jitter: Callable[[], float] = random.random
-
-    def wait(self, retry: int, retry_after: float | None) -> float:
-        """Return the seconds before the given retry, counted from 1."""
-        if retry_after is None:
-            return min(self.cap, self.base * 2.0 ** (retry - 1)) * (0.5 + 0.5 * self.jitter())
-        return max(0.0, min(retry_after, self.longest_retry_after)) + self.base * 0.5 * self.jitter()
+RETRIES = 5
+"""How often a call is repeated."""
+LONGEST_RETRY_AFTER = 120.0
+"""Seconds that a provider may ask to wait."""
 
 
-async def persist(attempt: Callable[[], Awaitable[Answer]], backoff: Backoff, on_retry: Callable[[], None]) -> Answer:
+def pause_before(retry: int, retry_after: float | None) -> float:
+    """Return the seconds before a retry, counted from 1: what the provider asks for, else twofold from 0.5 to 30."""
+    spread = random.random()
+    if retry_after is None:
+        return min(30.0, 0.5 * 2.0 ** (retry - 1)) * (0.5 + 0.5 * spread)
+    return max(0.0, min(retry_after, LONGEST_RETRY_AFTER)) + 0.25 * spread
+
+
+async def persist(attempt: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None]) -> Answer:
     """Call `attempt` until it answers; call `on_retry` before each repetition.
 
     Raise the last ProviderFailure if a repetition cannot help, or if the retries are used up. Cancellation passes through.
@@ -54,14 +50,14 @@ async def persist(attempt: Callable[[], Awaitable[Answer]], backoff: Backoff, on
         try:
             return await attempt()
         except ProviderFailure as failure:
-            if failure.kind not in TRANSIENT or retry >= backoff.retries:
+            if failure.kind not in TRANSIENT or retry >= RETRIES:
                 raise
             retry += 1
-            pause = backoff.wait(retry, failure.retry_after)
+            pause = pause_before(retry, failure.retry_after)
             reason = f"{failure.status} {failure.kind}" if failure.status else str(failure.kind)
         on_retry()
-        report(RetryScheduled(reason, pause, retry, backoff.retries))
-        await backoff.sleep(pause)
+        report(RetryScheduled(reason, pause, retry, RETRIES))
+        await sleep(pause)
 
 
 class LLM:
@@ -94,7 +90,6 @@ class LLM:
         params: Mapping[str, Any] | None = None,
         account: Account = "agent",
         tape: Tape | None = None,
-        backoff: Backoff | None = None,
     ) -> None:
         self.model = model
         self.account: Account = account
@@ -103,7 +98,6 @@ class LLM:
         self._api_base = api_base
         self.params = dict(params or {})
         self._tape = tape
-        self._backoff = backoff or Backoff()
         self._timeout = self.params.pop("timeout", DEFAULT_TIMEOUT)
         if not (isinstance(self._timeout, int | float) and self._timeout > 0):
             hint = "Write the seconds that one call may take: timeout = 600"
@@ -133,7 +127,7 @@ class LLM:
             request.spent = request.spent + Usage(retries=1)
 
         try:
-            reply = await persist(lambda: self.attempt(request), self._backoff, count_retry)
+            reply = await persist(lambda: self.attempt(request), count_retry)
         except ProviderFailure as failure:
             raise self.explained(failure, request.spent.retries) from failure
         finally:

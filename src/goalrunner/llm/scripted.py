@@ -122,7 +122,7 @@ class ScriptedModel(LLM):
         draft.finish_reason = line.finish_reason or ("tool_calls" if line.tool_calls else "stop")
 
     def separate(self, account: Account) -> LLM:
-        return ScriptedModel(self.model, account=account, tape=self._tape, backoff=self._backoff)
+        return ScriptedModel(self.model, account=account, tape=self._tape)
 
     def has_price(self) -> bool:
         return True
