@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
-from goalrunner.agents.acp_process import PATIENCE, AcpProcess, ProtocolError
+from goalrunner.agents.acp_process import AcpProcess, ProtocolError
 from goalrunner.agents.acp_turn import AcpTurn, Rule, nothing_waits
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
@@ -37,7 +37,7 @@ class AcpConversation(ExternalConversation):
     """An agent over rounds. Implements the port `Closing` as well.
 
     `command` is its command with placeholders. `guarded`: each action is asked about, so the agent never gets permission
-    for all later ones. `waits` returns whether an action needs approval. `patience` is in seconds.
+    for all later ones. `waits` returns whether an action needs approval.
     """
 
     unnamed = "other"
@@ -50,14 +50,12 @@ class AcpConversation(ExternalConversation):
         *,
         guarded: bool = True,
         waits: Rule = nothing_waits,
-        patience: float = PATIENCE,
     ) -> None:
         super().__init__(agent)
         self._command = tuple(command)
         self._connector = connector
         self._guarded = guarded
         self._waits = waits
-        self._patience = patience
         self._stack = AsyncExitStack()
         self._process: AcpProcess | None = None
         self._recorder: Recorder | None = None
@@ -173,7 +171,7 @@ class AcpConversation(ExternalConversation):
             raise not_installed(agent, error.message) from error
         peer = Peer(connection, output)
         self._stack.push_async_callback(peer.close)
-        self._process = AcpProcess(agent, connection, peer, output, errors, self._patience)
+        self._process = AcpProcess(agent, connection, peer, output, errors)
         return self._process
 
     async def _prompt(self, process: AcpProcess, prompt: str, turn: AcpTurn) -> Any:

@@ -44,7 +44,7 @@ class ProtocolError(Exception):
 
 
 class AcpProcess:
-    """One process of an agent. `patience` is in seconds."""
+    """One process of an agent."""
 
     def __init__(
         self,
@@ -53,13 +53,11 @@ class AcpProcess:
         peer: Peer,
         output: Path,
         errors: Path,
-        patience: float,
     ) -> None:
         self.connection = connection
         self.peer = peer
         self._agent = agent
         self._output, self._errors = output, errors
-        self._patience = patience
         self._hello: Any = None
         self._notes: dict[str, None] = {}
         self._began = time.monotonic()
@@ -115,7 +113,7 @@ class AcpProcess:
         return ""
 
     async def _ask(self, method: str, params: dict[str, Any]) -> Any:
-        async with asyncio.timeout(self._patience):
+        async with asyncio.timeout(PATIENCE):
             return await self.peer.request(method, params, self.reject)
 
     async def reject(self, message: dict[str, Any]) -> None:
@@ -144,7 +142,7 @@ class AcpProcess:
         """Return the error for an exception of `open_session` or of a prompt."""
         if isinstance(error, Refusal) and error.code == _AUTH_REQUIRED:
             return not_signed_in(self._agent, str(error))
-        why = str(error) or f"it did not answer within {self._patience:g} s"
+        why = str(error) or f"it did not answer within {PATIENCE:g} s"
         if isinstance(error, ConnectionError):
             for _ in range(50):  # the exit code may be known a moment later
                 if self.connection.exit_code is not None:

@@ -63,14 +63,14 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = {code: "�" for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
 
 
-def shown(recorded: Recorded, limit: int = SHOWN_CHARACTERS) -> str:
+def shown(recorded: Recorded) -> str:
     """Return the text of a tool message: the result's id and facts, then its output, truncated."""
     facts = ", ".join(recorded.observation.facts)
     heading = f"[{recorded.observation.id}] ({facts})" if facts else f"[{recorded.observation.id}]"
     text = recorded.head.decode(errors="replace")
     if recorded.tail:
         text = f"{text}\n[... {recorded.omitted:,} bytes left out ...]\n{recorded.tail.decode(errors='replace')}"
-    text = shortened(text, limit, "; the whole output is kept")
+    text = shortened(text, SHOWN_CHARACTERS, "; the whole output is kept")
     return f"{heading}\n{_COLOUR.sub('', text).translate(_CONTROL) or '[no output]'}"
 
 

@@ -47,12 +47,11 @@ class ToolOutput:
 
 @dataclass(frozen=True)
 class Place:
-    """Where tools work. `env` is all that commands get, `timeout` their default in seconds, `secret` is never opened."""
+    """Where tools work. `env` is all that commands get; `secret` is never opened."""
 
     workspace: Path
     launcher: Launcher
     env: Mapping[str, str]
-    timeout: float
     secret: Path | None = None
 
 
@@ -121,14 +120,14 @@ class Shell(Tool):
         "running when the command ends are ended with it, so start and use a server within one command."
     )
     command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
-    timeout: float = Field(default=0, ge=0, description=f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}.")
+    timeout: float = Field(default=120, gt=0, description=f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}.")
 
     def effect(self, place: Place) -> Effect:
         return Effect("shell", self.command)
 
     async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         line = self.command
-        timeout = min(self.timeout or place.timeout, LONGEST_TIMEOUT)
+        timeout = min(self.timeout, LONGEST_TIMEOUT)
         with running(self.name, line, scratch(".out")) as out:
             completion = await place.launcher.launch(
                 [SHELL, "-c", line], cwd=place.workspace, env=place.env, output=out, timeout=timeout

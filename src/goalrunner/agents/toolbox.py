@@ -17,8 +17,6 @@ from goalrunner.core.errors import one_line
 from goalrunner.core.ports import Launcher
 from goalrunner.llm import ToolCall
 
-DEFAULT_SHELL_TIMEOUT = 120.0
-"""Seconds that a command has by default."""
 UNKNOWN_TOOL = "unknown_tool"
 """Replaces a name that is not one of a tool."""
 _LONGEST_REASON = 100
@@ -35,7 +33,7 @@ class Described(NamedTuple):
 class Toolbox:
     """The tools for one workspace: those of `names`, by default all, and the ones that only report.
 
-    `env` is the whole environment of the commands, without the providers' keys. `shell_timeout` is in seconds. `secret`,
+    `env` is the whole environment of the commands, without the providers' keys. `secret`,
     a path without links, is a file that the tools do not open.
     """
 
@@ -44,13 +42,12 @@ class Toolbox:
         workspace: Path,
         launcher: Launcher,
         env: Mapping[str, str],
-        shell_timeout: float = DEFAULT_SHELL_TIMEOUT,
         *,
         secret: Path | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
         self.workspace = Path(os.path.realpath(workspace))
-        self._place = Place(self.workspace, launcher, dict(env), shell_timeout, secret)
+        self._place = Place(self.workspace, launcher, dict(env), secret)
         chosen = [tool for tool in (Shell, ReadFile, WriteFile, EditFile) if names is None or tool.name in names]
         self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in (*chosen, ReportBlocked, Ask, Plan)}
         self.specs = tuple(tool.spec() for tool in self._tools.values())

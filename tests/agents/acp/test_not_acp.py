@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from goalrunner.agents import acp_process
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from tests.support.acp_bench import AcpBench
 
@@ -39,8 +40,11 @@ async def test_a_program_that_is_no_agent_is_recognised(tmp_path: Path, command:
 
 
 @pytest.mark.slow
-async def test_one_that_never_answers_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    failed = await failure(AcpBench(tmp_path, []), "sh", "-c", "echo ready; exec sleep 60", patience=0.5)
+async def test_one_that_never_answers_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acp_process, "PATIENCE", 0.5)
+    failed = await failure(AcpBench(tmp_path, []), "sh", "-c", "echo ready; exec sleep 60")
     told = "the agent double does not speak ACP: it did not answer within 0.5 s; it printed:\nready"
     assert failed.message == told
 
