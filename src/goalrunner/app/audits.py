@@ -86,12 +86,7 @@ async def audit_transcript(job: AuditJob, checks: RevisionChecks | None = None) 
 
 
 async def _audited(
-    job: AuditJob,
-    saved: SavedTrail,
-    llm: LLM,
-    recorder: SpendingRecorder,
-    checks: RevisionChecks | None = None,
-    key: str = "",
+    job: AuditJob, saved: SavedTrail, llm: LLM, recorder: SpendingRecorder, checks: RevisionChecks | None = None
 ) -> TranscriptAudit:
     began, goal = time.monotonic(), job.goal
     trail = checks.added_to(saved) if checks is not None else saved
@@ -108,7 +103,6 @@ async def _audited(
         verdict = verdict.model_copy(update={"complete": False, "missing": missing})
     failed = verdict.source == "fallback"
     return TranscriptAudit(
-        key=key,
         transcript=_shown(job.path),
         result="judge failed" if failed else "complete" if verdict.complete else "not complete",
         verdict=GoalVerdict.model_validate(redactor.json(verdict.model_dump(mode="json"))),
@@ -148,8 +142,8 @@ def _evidence(trail: Trail) -> Evidence:
 class Auditor:
     """Audits many transcripts within one budget, and keeps their verdicts; errors are not kept, so they are tried again.
 
-    With `measuring`, verdicts tell about the judge: a transcript must be whole, answers that cannot be read are kept as well,
-    a judge that cannot be asked at all ends the call, and kept verdicts have their usage.
+    A judge that cannot be asked at all ends the call. With `measuring`, verdicts tell about the judge: a transcript must be
+    whole, answers that cannot be read are kept as well, and kept verdicts have their usage.
     """
 
     def __init__(
@@ -221,10 +215,10 @@ class Auditor:
         recorder, idle = SpendingRecorder(self.spending), self._idle[_settings(job.goal)]
         llm = idle.pop() if idle else self._model(job.goal)
         try:
-            audit = await _audited(job, saved, llm, recorder, key=key)
+            audit = (await _audited(job, saved, llm, recorder)).model_copy(update={"key": key})
+        except (AuthenticationFailed, ModelNotFound):
+            raise
         except GoalError as error:
-            if self._measuring and isinstance(error, AuthenticationFailed | ModelNotFound):
-                raise
             audit = job.result("judge failed" if isinstance(error, ModelError) else "unreadable", error.message, key)
         idle.append(llm)
         if recorder.is_cut and (self._measuring or audit.verdict is None):
