@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 
 from goalrunner.app.project import (
-    Installed,
     Project,
-    choose_agent,
     detect,
     installed_agents,
     judge_for,
     look,
     with_keys,
 )
-from goalrunner.core.errors import UsageError
 
 PYTEST = "[tool.pytest.ini_options]\n"
 CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
@@ -131,13 +128,3 @@ def test_a_key_gives_a_model_and_a_judge() -> None:
     assert judge_for({"OPENAI_API_KEY": "k"}) == "openai/gpt-5-mini"
     assert judge_for({"OPENAI_API_KEY": "k", "GOAL_JUDGE": "x/y"}) == "x/y"
     assert judge_for({}) == ""
-
-
-def test_of_several_agents_a_person_chooses() -> None:
-    agents = (Installed("claude"), Installed("codex"))
-    assert choose_agent(agents, lambda given: given[1]) == agents[1]
-    assert choose_agent(agents[:1], None) == agents[0]
-    assert choose_agent((), None) is None
-    with pytest.raises(UsageError, match="none is chosen: claude, codex") as caught:
-        choose_agent(agents, None)
-    assert "--agent claude" in caught.value.hint

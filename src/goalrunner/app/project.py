@@ -12,7 +12,6 @@ from pathlib import Path
 from goalrunner.app.agents import sign_in_check, ways_of
 from goalrunner.app.preflight import listed
 from goalrunner.checking.protection import is_test
-from goalrunner.core.errors import UsageError
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
@@ -184,19 +183,3 @@ def judge_for(environ: Mapping[str, str]) -> str:
     """Return a model for the judge, of a provider whose key is set; empty if there is none."""
     chosen = environ.get("GOAL_JUDGE", "").strip()
     return chosen or next((judge for key, _, judge in PROVIDERS if environ.get(key, "").strip()), "")
-
-
-def choose_agent(
-    agents: tuple[Installed, ...], ask: Callable[[tuple[Installed, ...]], Installed] | None
-) -> Installed | None:
-    """Return the only agent, or the one that a person chooses; None if there is none. Raise UsageError if none can be asked."""
-    if len(agents) < 2:
-        return agents[0] if agents else None
-    if ask is not None:
-        return ask(agents)
-    names = ", ".join(agent.model or agent.name for agent in agents)
-    example = agents[0].model and f"--model {agents[0].model}"
-    raise UsageError(
-        f"several agents can be used here, and none is chosen: {names}",
-        f"choose one: {example or f'--agent {agents[0].name}'}, or set GOAL_AGENT or GOAL_MODEL",
-    )

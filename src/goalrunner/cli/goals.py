@@ -49,9 +49,9 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
         given["validators"] = [_proposed(given)]
     goal = resolved(path, given)
     if not (goal.agent.model or "use" in goal.agent.model_fields_set):
-        from goalrunner.app.project import choose_agent, installed_agents
+        from goalrunner.app.project import installed_agents
 
-        chosen = choose_agent(installed_agents(os.environ), ask_agent if output.is_interactive() else None)
+        chosen = choose_agent(installed_agents(os.environ), ask=output.is_interactive())
         if chosen is not None:
             output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named")
             given["agent.use"] = chosen.name
@@ -103,12 +103,19 @@ def current_folder() -> Path:
         raise UsageError("the current folder does not exist any more", "change to another folder") from error
 
 
-def ask_agent(agents: Sequence[Installed]) -> Installed:
-    """Ask for one of several agents. Raise UsageError without an answer."""
+def choose_agent(agents: Sequence[Installed], *, ask: bool) -> Installed | None:
+    """Return the only agent, or the one that a person chooses; None if there is none. Raise UsageError if none can be asked."""
+    if len(agents) < 2:
+        return agents[0] if agents else None
+    if not ask:
+        names = ", ".join(agent.model or agent.name for agent in agents)
+        first = f"--model {agents[0].model}" if agents[0].model else f"--agent {agents[0].name}"
+        hint = f"choose one: {first}, or set GOAL_AGENT or GOAL_MODEL"
+        raise UsageError(f"several agents can be used here, and none is chosen: {names}", hint)
     rows = [f"  {number}  {agent}" for number, agent in enumerate(agents, 1)]
     output.complain("\n".join(["Agents that can be used here:", *rows]))
-    names = {agent.name: agent for agent in reversed(agents)} | {str(n): one for n, one in enumerate(agents, 1)}
-    return names[output.typed(f"Agent [1-{len(agents)}, default 1]: ", "1", names.__contains__)]
+    known = {agent.name: agent for agent in reversed(agents)} | {str(n): one for n, one in enumerate(agents, 1)}
+    return known[output.typed(f"Agent [1-{len(agents)}, default 1]: ", "1", known.__contains__)]
 
 
 def budget_of(tokens: str | None, cost: str | None, unenforced: list[str] | None = None) -> Budget:

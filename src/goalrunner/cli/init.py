@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from goalrunner.app.doctor import Baseline, Readiness, foresee_run, has_baseline, sandbox_check, take_baseline
-from goalrunner.app.project import Installed, Project, choose_agent, installed_agents, judge_for, look, with_keys
+from goalrunner.app.project import Installed, Project, installed_agents, judge_for, look, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
@@ -278,4 +278,4 @@ def _agent(name: str | None, model: str | None, *, ask: bool) -> Installed | Non
     # The key of an installed agent is often exported as well, so keys count only where no program is installed.
     programs = () if name == BUILTIN else installed_agents(environ)
     every = (*programs, *keyed) if ask else programs or keyed
-    return choose_agent(every, goals.ask_agent if ask else None)
+    return goals.choose_agent(every, ask=ask)

@@ -6,6 +6,8 @@ import os
 import re
 import sys
 import time
+from contextlib import suppress
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +54,11 @@ def show(
     elif state or at is not None:
         _show_state(folder, at, json=json)
     elif events:
-        _show_events(folder, json=json)
+        from goalrunner.reports.show import events_text
+
+        lines = (f"{one.model_dump_json()}\n" for one in runs.records(folder))
+        for line in lines if json else events_text(runs.records(folder), output.columns()):
+            output.say(line)
     elif evidence:
         from goalrunner.core.summary import evidence_of
         from goalrunner.reports.review import evidence_facts, evidence_value
@@ -82,14 +88,6 @@ def show(
     return 0
 
 
-def _show_events(folder: RunFolder, *, json: bool) -> None:
-    from goalrunner.reports.show import events_text
-
-    records = runs.records(folder)
-    for line in (f"{one.model_dump_json()}\n" for one in records) if json else events_text(records, output.columns()):
-        output.say(line)
-
-
 def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: bool) -> None:
     from goalrunner.core.summary import EvidenceIndex
     from goalrunner.records.artifacts import ArtifactStore
@@ -116,12 +114,9 @@ def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: 
 
 def _value(path: Path) -> Any:
     """Return the value of a JSON file; None if it does not exist or is damaged."""
-    from json import loads
-
-    try:
+    with suppress(OSError, ValueError):
         return loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
+    return None
 
 
 def message_text(transcript: Path, message: TranscriptRef) -> str:
@@ -129,10 +124,9 @@ def message_text(transcript: Path, message: TranscriptRef) -> str:
     from goalrunner.core.messages import text_of
     from goalrunner.records.artifacts import read_message
 
-    try:
+    with suppress(RecordError):
         return text_of(read_message(transcript, message).get("content"))
-    except RecordError:
-        return ""
+    return ""
 
 
 def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
