@@ -31,7 +31,6 @@ from goalrunner.core.run_state import Phase, RunState
 from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.system.processes import VARIABLE
 from goalrunner.transcripts.source import Source
 
 START_UNKNOWN = "start not recorded"  # the label of a run that began when the agent had worked already
@@ -68,11 +67,6 @@ class HookEvent(BaseModel):
             first = error.errors(include_url=False, include_input=False)[0]
             where = "".join(f"{key}: " for key in first["loc"])
             raise UsageError(f"the JSON on stdin is no event of a hook: {where}{first['msg']}") from None
-
-
-def is_inside_run(environ: Mapping[str, str]) -> bool:
-    """Return whether the agent works for a run, which checks it itself."""
-    return VARIABLE in environ
 
 
 def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> Answer:

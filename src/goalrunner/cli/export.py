@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import File, Text, flag, option
-from goalrunner.core.errors import ExitCode, GoalError, UsageError, some
+from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, some
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -82,9 +82,9 @@ def _not_complete(outcome: GoalOutcome) -> GoalError:
 
 def _message(outcome: GoalOutcome) -> str:
     """Return the message of the commit: the objective, and what the run says of it."""
-    title, _, rest = outcome.objective.strip().partition("\n")
-    subject = title if len(title) <= _SUBJECT else f"{title[: _SUBJECT - 1]}…"
-    body = outcome.objective.strip() if subject != title or rest.strip() else ""
+    objective = outcome.objective.strip()
+    subject = one_line(objective, _SUBJECT)
+    body = objective if subject != objective else ""
     labels = [f"Goal-Label: {label}" for label in outcome.labels]
     trailer = "\n".join([f"Goal-Run: {outcome.run_id}", f"Goal-Status: {outcome.status}", *labels])
     return "\n\n".join(filter(None, (subject, body, trailer))) + "\n"

@@ -119,9 +119,10 @@ def _answer(goal: Path | None) -> int:
     if sys.stdin.isatty():
         hint = 'goal hook install claude; to try it: echo \'{"session_id": "1"}\' | goal hook claude'
         raise UsageError("goal hook claude reads the event of a hook on stdin, which is a terminal", hint)
-    from goalrunner.app.stop_hook import HookEvent, answer, is_inside_run
+    from goalrunner.app.stop_hook import HookEvent, answer
+    from goalrunner.system.processes import VARIABLE
 
-    if is_inside_run(os.environ):
+    if VARIABLE in os.environ:  # the agent works for a run, which checks it itself
         return 0
     try:
         event = HookEvent.parsed(sys.stdin.buffer.read())
