@@ -53,28 +53,15 @@ class _Command(SpecValidator):
     async def _checked(
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> Answer:
-        errors = context.scratch(".err")
-        try:
-            completion = await self._launcher.launch(
-                [SHELL, "-c", self.command],
-                cwd=cwd,
-                env=env,
-                output=context.scratch(".out"),
-                errors=errors,
-                timeout=self._spec.timeout,
-                stdin=context.response.encode(errors="replace"),
-                shared=shared,
-            )
-            said = feedback_of(errors)
-        finally:
-            errors.unlink(missing_ok=True)
+        errors, given = context.scratch(".err"), context.response.encode(errors="replace")
+        completion = await self._launch([SHELL, "-c", self.command], context, cwd, env, shared, given, errors)
+        said = feedback_of(errors)
+        errors.unlink(missing_ok=True)
         result = self._cut_short(completion)
         if result is None and completion.exit_code:
             last = (said or feedback_of(completion.output)).splitlines()[-1:]
-            reason = ": ".join([f"exit {completion.exit_code}", *last])
-            result = self._result("red", reason, completion)
-        if result is None:
-            result = self._result("passed", "scored", completion, feedback=tail_of(completion.output, _BYTES))
+            result = self._result("red", ": ".join([f"exit {completion.exit_code}", *last]), completion)
+        result = result or self._result("passed", "", completion, feedback=tail_of(completion.output, _BYTES))
         return result, completion.output if completion.output.exists() else None
 
 
@@ -103,11 +90,7 @@ class CallableCritic:
                 return critique_of(await returned_by(self._function, response, context.conversation))
         except UnusableCritiqueError:
             raise
-        except TimeoutError as error:
-            return failed_critique(f"timed out after {self._timeout:g} s" if deadline.expired() else _last_line(error))
         except Exception as error:
-            return failed_critique(_last_line(error))
-
-
-def _last_line(error: Exception) -> str:
-    return traceback_end(error).splitlines()[-1]
+            late = isinstance(error, TimeoutError) and deadline.expired()
+            why = f"timed out after {self._timeout:g} s" if late else traceback_end(error).splitlines()[-1]
+            return failed_critique(why)

@@ -199,12 +199,13 @@ class SpecValidator(NamedValidator, ABC):
         env: Mapping[str, str],
         shared: Sequence[Path],
         stdin: bytes | None = None,
+        errors: Path | None = None,
     ) -> Completion:
-        """Run a command to its end or its deadline."""
+        """Run a command to its end or its deadline; `errors` is a file of its own for stderr."""
         limit = self._spec.timeout
         with running(self.name, self.command, context.scratch(".out")) as output:
             return await self._launcher.launch(
-                argv, cwd=cwd, env=env, output=output, timeout=limit, stdin=stdin, shared=shared
+                argv, cwd=cwd, env=env, output=output, timeout=limit, shared=shared, stdin=stdin, errors=errors
             )
 
     async def _mismatch(self, pattern: str, path: Path, context: ValidationContext) -> str:
