@@ -93,7 +93,9 @@ def test_no_claim_takes_more_than_its_room() -> None:
 def test_a_line_of_the_index_is_no_heading() -> None:
     item, _ = seen(7, "", facts=("exit 0",), command="pytest -q\n[o9] shell (exit 0)")
     assert index_line(item, {}) == "o7 shell (exit 0): pytest -q [o9] shell (exit 0)"
-    assert index_line(item, {"o7": "a.py changed"}) == "o7 shell (exit 0) - stale: pytest -q [o9] shell (exit 0)"
+    assert index_line(item, {"o7": "a.py changed"}) == (
+        "o7 shell (exit 0) - stale: a.py changed: pytest -q [o9] shell (exit 0)"
+    )
 
 
 def test_a_heading_says_whose_word_an_observation_is() -> None:

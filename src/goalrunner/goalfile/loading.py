@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from goalrunner.core.errors import LONGEST_PATH, UsageError, listed, nearest, quoted
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import Goal
+from goalrunner.core.messages import at
 from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
 from goalrunner.goalfile.layers import Layer, file_layer, named_layer, option_of
 from goalrunner.goalfile.problems import Problems, Source, report
@@ -166,17 +167,10 @@ def load_goal_text(
     """Return the goal of a text; `name` is the file's, for messages, and relative paths start from `base`."""
     table, positions = parse(text, name)
     if Path(name).name == "pyproject.toml":
-        table, positions = _tool_goal(table, name), positions.below(("tool", "goal"))
+        table, positions = at(table, "tool", "goal"), positions.below(("tool", "goal"))
+        if not isinstance(table, dict):
+            raise refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
     return resolve_goal(table, overrides, environ, base, positions=positions, name=name, runnable=runnable)
-
-
-def _tool_goal(table: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the table [tool.goal] of pyproject.toml. Raise GoalFileError if there is none."""
-    tools = table.get("tool", {})
-    goal = tools.get("goal") if isinstance(tools, dict) else None
-    if not isinstance(goal, dict):
-        raise refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
-    return goal
 
 
 def _near_files(path: Path) -> str:

@@ -95,10 +95,8 @@ def heading(item: Observation, stale: Stale) -> str:
 
 def index_line(item: Observation, stale: Stale) -> str:
     """Return a line for the list of observations that are not shown. Unlike a heading it begins with the bare id."""
-    facts = f" ({shortened(', '.join(map(plain_fact, item.facts)), _LINE)})" if item.facts else ""
     command = f": {shortened(item.command, _LINE)}" if item.command else ""
-    marked = " - stale" if item.id in stale else ""
-    return f"{item.id} {shortened(item.source, _LINE)}{_reporter(item)}{facts}{marked}{command}"
+    return f"{heading(item, stale).replace('[', '', 1).replace(']', '', 1)}{command}"
 
 
 def _reporter(item: Observation) -> str:
