@@ -49,24 +49,15 @@ class _Call:
     summary: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One text: of an observation, or, without a tool, of the agent."""
-
-    round: int
-    place: tuple[int, int]
-    tool: str = ""
-    command: str = ""
-    facts: tuple[str, ...] = ()
-    summary: bool = False
-
-
 class TrailBuilder:
     """Collects what a transcript contains, in its order. `reporter` is the agent's product, whose word the results are."""
 
     def __init__(self, reporter: str) -> None:
         self.reporter = reporter
-        self._entries: list[_Entry] = []
+        self._items: list[Observation | Claim] = []
+        self._places: list[tuple[int, int]] = []
+        self._observed = 0
+        self._response: int | None = None  # the index of the last text of the agent itself
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
         self._texts = Texts()
@@ -79,7 +70,9 @@ class TrailBuilder:
     def said(self, text: str, *, summary: bool = False) -> None:
         """Add a text of the agent, which is a claim. `summary`: of a sub-agent or an earlier conversation."""
         if text.strip():
-            self._entries.append(_Entry(self._round, self._texts.add(text), summary=summary))
+            self._response = self._response if summary else len(self._items)
+            self._items.append(Claim(round=self._round))
+            self._places.append(self._texts.add(text))
 
     def called(
         self, identifier: str, tool: str, arguments: Any, *, summary: bool = False, writes: Sequence[str] = ()
@@ -121,36 +114,31 @@ class TrailBuilder:
             path = clean(" ".join(call.forgeable.split()))
             short = path if len(path) <= _LONGEST_PATH else f"…{path[-_LONGEST_PATH:]}"
             facts = (*facts, f"{FORGEABLE}{short}")
-        self._entries.append(_Entry(self._round, self._texts.add(text), call.tool, call.command, tuple(facts)))
+        self._observed += 1
+        item = Observation(
+            id=f"o{self._observed}",
+            source=call.tool,
+            facts=tuple(facts),
+            command=call.command,
+            round=self._round,
+            reported_by=self.reporter,
+        )
+        self._items.append(item)
+        self._places.append(self._texts.add(text))
 
     def finish(self, deliverable: Deliverable) -> Trail:
-        """Return the trail. If the response is the deliverable, the last text of the agent is an observation as well."""
-        said = (entry for entry in reversed(self._entries) if not entry.tool and not entry.summary)
-        response = next(said, None) if deliverable == "response" else None
-        found: list[Observation | Claim] = []
-        by_id: dict[str, tuple[int, int]] = {}
-        claims: dict[int, tuple[int, int]] = {}
-        for entry in self._entries:
-            if not entry.tool and entry is not response:
-                found.append(Claim(round=entry.round))
-                claims[id(found[-1])] = entry.place
-                continue
-            item = Observation(
-                id=f"o{len(by_id) + 1}",
-                source=entry.tool or RESPONSE,
-                facts=entry.facts if entry.tool else (f"round {entry.round}",),
-                command=entry.command,
-                round=entry.round,
-                reported_by=self.reporter if entry.tool else "",
-            )
-            found.append(item)
-            by_id[item.id] = entry.place
-        kept, texts = tuple(found), self._texts
+        """Return the trail. If the response is the deliverable, the last text of the agent is an observation."""
+        if deliverable == "response" and self._response is not None:
+            number, identifier = self._items[self._response].round, f"o{self._observed + 1}"
+            response = Observation(id=identifier, source=RESPONSE, facts=(f"round {number}",), round=number)
+            self._items[self._response] = response
+        places = {_key(item): place for item, place in zip(self._items, self._places, strict=True)}
+        kept, texts = tuple(self._items), self._texts
+        return Trail(items=kept, read=lambda item: texts.read(places[_key(item)]))
 
-        def read(item: Observation | Claim) -> str:
-            return texts.read(by_id[item.id] if isinstance(item, Observation) else claims[id(item)])
 
-        return Trail(items=kept, read=read)
+def _key(item: Observation | Claim) -> str | int:
+    return item.id if isinstance(item, Observation) else id(item)
 
 
 def as_json(value: Any) -> str:

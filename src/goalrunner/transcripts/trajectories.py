@@ -230,17 +230,16 @@ class Atif(RowReader):
     """Trajectories in ATIF, as Harbor writes them. Results of sub-agents and copied steps are claims."""
 
     DESCRIPTION = "trajectory in ATIF (JSON)"
+    keys = frozenset({"steps"})
     fault = "a step of ATIF: its source is not system, user or agent"
 
     def matches(self, source: Source) -> bool:
         return text(source.members.get("schema_version")).startswith("ATIF-")
 
     def rows(self, source: Source) -> Iterator[Any]:
-        for record in source.records():
-            if record.key == "agent" and text(at(record.value, "name")):
-                self.trail.reporter = source_of(text(at(record.value, "name")))
-            if record.key == "steps" and record.element:
-                yield record.value
+        name = text(at(source.members.get("agent"), "name"))
+        self.trail.reporter = source_of(name) if name else self.reporter
+        return super().rows(source)
 
     def is_valid(self, row: Any) -> bool:
         return at(row, "source") in ("system", "user", "agent")
