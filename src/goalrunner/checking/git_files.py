@@ -93,22 +93,23 @@ _LARGE = frozenset({"objects", "lfs", "annex"})
 """Folders whose files never change once they are written; a copy has the same files, by hard links."""
 
 
-def git_places(repository: Repository, workspace: Path) -> Iterator[str]:
-    """Yield what a check sees a copy of: the git folder, or the `.git` file or link.
+def git_places(repository: Repository, workspace: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a check sees a copy of, and the folder that it is in: the git folder, or the `.git` file or link.
 
     Of a git folder outside of the workspace, these are the settings and what belongs to the checked out branch, which
     need not exist: people may work in other worktrees meanwhile.
     """
     if repository.root.is_relative_to(workspace):
-        yield str(repository.root / ".git")
+        yield str(repository.root / ".git"), str(workspace)
     shared, own = ["config", "hooks", "info"], ["HEAD", "index", "logs/HEAD", "config.worktree"]
     head = content(repository.git_dir / "HEAD")
     if head.startswith(b"ref: refs/") and b".." not in head:
         branch = os.fsdecode(head[5:].strip())
         shared += [branch, f"logs/{branch}"]
     for folder, names in ((repository.common, shared), (repository.git_dir, own)):
-        if not folder.resolve().is_relative_to(workspace):
-            yield from (os.path.join(os.path.realpath(folder), name) for name in names)
+        root = os.path.realpath(folder)
+        if not Path(root).is_relative_to(workspace):
+            yield from ((os.path.join(root, name), root) for name in names)
 
 
 def copy_git(source: str, target: str) -> None:

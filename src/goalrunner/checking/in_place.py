@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -172,7 +172,7 @@ class InPlaceCheck(OpenEnvironment):
         modes = modes_of(root, {*ignored, os.path.relpath(home, root)})
         inside = [repository_at((self.path / path).parent) for path in modes if os.path.basename(path) == ".git"]
         repositories = [one for one in (*inside, enclosing(self.path)) if one]
-        copies = dict.fromkeys(path for one in repositories for path in git_places(one, self.path))
+        copies = dict(place for one in repositories for place in git_places(one, self.path))
         return Journal(
             folder=str(self._folder),
             pid=os.getpid(),
@@ -180,7 +180,7 @@ class InPlaceCheck(OpenEnvironment):
             home=str(home),
             start=str(self._parent.start),
             snapshot=snapshot.model_dump(),
-            moves=_moves_of(self._layers, copies, self._folder, root),
+            moves=_moves_of(self._layers, copies, self._folder),
             modes=modes,
         )
 
@@ -212,15 +212,13 @@ def _remove_copy(root: str, path: str, *, put: bool) -> None:
         remove(Path(path))
 
 
-def _moves_of(layers: Sequence[Layer], copies: Iterable[str], folder: Path, workspace: str) -> list[Move]:
+def _moves_of(layers: Sequence[Layer], copies: Mapping[str, str], folder: Path) -> list[Move]:
     """Return what is renamed aside, or made, for these layers and copies; no path lies below another one.
 
-    `folder` is where live files wait if it is on their file system. Raise EnvironmentFailed or OSError.
+    `copies` are paths of git with the folder that each is in. `folder` is where live files wait if it is on their file
+    system. Raise EnvironmentFailed or OSError.
     """
-    affected = dict[str, tuple[str, os.stat_result | None, bool]]()
-    for path in copies:
-        root = workspace if path.startswith(f"{workspace}/") else os.path.dirname(path)
-        affected[path] = (root, lstat(path), True)
+    affected = {path: (root, lstat(path), True) for path, root in copies.items()}
     for layer in layers:
         root = os.path.realpath(layer.root)
         for path in (*layer.hide, *layer.put):
@@ -229,7 +227,7 @@ def _moves_of(layers: Sequence[Layer], copies: Iterable[str], folder: Path, work
     place = cache(lambda parent, root: _place(parent, root, folder))
     rows = []
     for number, (path, (root, info, copy)) in enumerate(sorted(affected.items())):
-        if affected.keys().isdisjoint(map(str, Path(path).parents)) and os.path.isdir(root):
+        if affected.keys().isdisjoint(map(str, Path(path).parents)):
             aside = os.path.join(place(os.path.dirname(path) if info else root, root), str(number))
             rows.append(Move(path, root, aside, info.st_ino if info else 0, copy))
     return rows
