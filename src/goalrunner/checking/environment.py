@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
 from goalrunner.core.errors import os_errors
 from goalrunner.core.ports import Launcher
+from goalrunner.records.files import write_whole
 from goalrunner.snapshots.cleanup import remove
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import shown
@@ -142,10 +143,6 @@ def written(workspace: str, patterns: Sequence[str], since: int, skip: Collectio
     return sorted(path for path in found if wanted.match(shown(os.fsencode(path))))
 
 
-UNFINISHED = ".goal-"
-"""The beginning of the name of a file that is being copied."""
-
-
 def copy_into(source: Path, root: Path, path: str) -> bool:
     """Copy the file at `path` below `source` to the same path below `root`; return False if that cannot be done.
 
@@ -162,13 +159,8 @@ def copy_into(source: Path, root: Path, path: str) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):  # a file stands where a folder is needed
         return False
-    aside = target.with_name(f"{UNFINISHED}{os.urandom(6).hex()}")
-    try:
-        shutil.copyfile(given, aside)
-        aside.chmod(given.stat().st_mode & 0o777)  # never the bits that let a program run as another user
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    # Never the bits that let a program run as another user.
+    write_whole(target, given.read_bytes(), mode=given.stat().st_mode & 0o777, lasting=False)
     return True
 
 

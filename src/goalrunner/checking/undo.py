@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking import journal as journals
-from goalrunner.checking.environment import UNFINISHED, copy_into, lstat, make_parents
+from goalrunner.checking.environment import copy_into, lstat, make_parents
 from goalrunner.checking.git_files import keep_objects
 from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
@@ -130,7 +130,7 @@ class _Undo:
         """Copy the outputs that were collected over what the reset has restored in their place."""
         outputs = self._journal.outputs
         for path in sorted(outputs.rglob("*")):
-            if path.is_file() and not path.name.startswith(UNFINISHED):
+            if path.is_file() and not path.name.startswith(".goal-"):  # left by a process that was killed
                 copy_into(outputs, Path(self._workspace), str(path.relative_to(outputs)))
 
     def remove_journal(self) -> None:

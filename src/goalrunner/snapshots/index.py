@@ -24,7 +24,6 @@ _TRIES = 6
 _EMPTY_BLOB = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _PLACEHOLDER = b".goalrunner-looks-inside"
 _MANY = 1_000
-_BATCH = 5_000
 
 
 LARGE = 50_000_000
@@ -265,9 +264,8 @@ class Index:
     async def _add(self, paths: list[bytes]) -> None:
         if paths:
             self._write_racy(self._racy | frozenset(paths))  # in case this process is killed
-        bulk = self._bulk if len(paths) >= _MANY else ()
-        for first in range(0, len(paths), _BATCH):
-            stdin = b"".join(path + b"\0" for path in paths[first : first + _BATCH])
+            bulk = self._bulk if len(paths) >= _MANY else ()
+            stdin = b"".join(path + b"\0" for path in paths)
             await self._ask(*bulk, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin)
 
     def _write_racy(self, paths: frozenset[bytes]) -> None:
