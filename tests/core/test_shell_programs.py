@@ -241,3 +241,8 @@ def test_quoted_words_reach_the_inner_command(words: list[str]) -> None:
     inner = shlex.join(["run", *words])
     for line in (f"timeout 5 {inner}", shlex.join(["sh", "-c", inner]), shlex.join(["sudo", "env", "-S", inner])):
         assert started(line)[0][-1].words == ("run", *words)
+
+
+@pytest.mark.parametrize("part", ["find . -exec ", "xargs ", "eval ", "sudo env ", "a && ", "a | ", "sh -c '", "$(a "])
+def test_a_line_of_many_commands_takes_no_exponential_time(part: str) -> None:
+    started(part * 1_000)

@@ -274,9 +274,11 @@ def _executed(find: Program, depth: int) -> Iterator[Program]:
     roots = [*takewhile(lambda word: not word.startswith("-"), words[1:])] or [Word(".")]
     head = roots[0].head if len(roots) == 1 else ""
     inner = replace(find, command=replace(find.command, optional=True))
-    for begin in (at for at, word in enumerate(words, 1) if word in _EXECUTING):
-        executed = takewhile(lambda word: word not in (";", "+"), words[begin:])
-        yield from _stages(replace(inner, words=tuple(word.replaced("{}", head) for word in executed)), depth + 1)
+    rest = iter(words)
+    for word in rest:
+        if word in _EXECUTING:
+            executed = tuple(one.replaced("{}", head) for one in takewhile(lambda one: one not in (";", "+"), rest))
+            yield from _stages(replace(inner, words=executed), depth + 1)
 
 
 def _module(program: Program, words: _Words, valued: frozenset[str], depth: int) -> Iterator[Program]:
