@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.errors import AuthenticationFailed
-from goalrunner.llm.endpoints import find_endpoint, named_key
+from goalrunner.llm.endpoints import find_endpoint, refuse_empty_key
 from goalrunner.llm.failure import Endpoint
 
 BASE = "http://127.0.0.1:1/v1"
@@ -32,7 +32,7 @@ class Library:
 
 
 def _find(
-    environ: dict[str, str], model: str = "openai/x", base: str | None = None, named: tuple[str, str] | None = None
+    environ: dict[str, str], model: str = "openai/x", base: str | None = None, named: str | None = None
 ) -> Endpoint:
     return find_endpoint(Library(environ), model, base, named, environ)
 
@@ -62,8 +62,8 @@ def test_the_order_of_the_places(
 
 
 def test_the_named_variable_wins_over_every_other() -> None:
-    environ = {"OPENAI_API_KEY": "own", "LLM_API_KEY": "fall", "LLM_BASE_URL": BASE}
-    found = _find(environ, named=("MY_KEY", "mine"))
+    environ = {"OPENAI_API_KEY": "own", "LLM_API_KEY": "fall", "LLM_BASE_URL": BASE, "MY_KEY": "mine"}
+    found = _find(environ, named="MY_KEY")
     assert (found.api_key, found.variable) == ("mine", "MY_KEY")
 
 
@@ -82,11 +82,11 @@ def test_an_unknown_provider_is_left_to_the_call_to_say() -> None:
 )
 def test_the_error_names_a_variable_without_a_key(environ: dict[str, str], state: str) -> None:
     with pytest.raises(AuthenticationFailed) as raised:
-        named_key("MY_KEY", "judge", environ)
+        refuse_empty_key("MY_KEY", "judge", environ)
     assert str(raised.value) == (
         f'the environment variable MY_KEY {state}; [judge] api_key_env = "MY_KEY" names it for the key\nexport MY_KEY=...'
     )
 
 
 def test_a_key_is_not_shown_by_repr() -> None:
-    assert "mine" not in repr(_find({}, named=("MY_KEY", "mine")))
+    assert "mine" not in repr(_find({"MY_KEY": "mine"}, named="MY_KEY"))

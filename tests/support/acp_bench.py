@@ -43,7 +43,8 @@ class AcpBench:
             workspace=self.workspace,
             env={"PATH": os.environ["PATH"], **settings.pop("env", {})},
         )
-        return AcpConversation(agent, command or self.command, self.connector, **settings)
+        rules = {"waits": lambda kind, words: False, **settings}
+        return AcpConversation(agent, command or self.command, self.connector, **rules)
 
     def recorder(self) -> AskedRecorder:
         return AskedRecorder(Path(tempfile.mkdtemp(dir=self.folder)))

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanag
 from typing import Any
 
 from goalrunner.agents.acp_process import AcpProcess, ProtocolError
-from goalrunner.agents.acp_turn import AcpTurn, Rule, nothing_waits
+from goalrunner.agents.acp_turn import AcpTurn, Rule
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
     SHORT_ANSWER,
@@ -49,7 +49,7 @@ class AcpConversation(ExternalConversation):
         connector: ProcessConnector,
         *,
         guarded: bool = True,
-        waits: Rule = nothing_waits,
+        waits: Rule,
     ) -> None:
         super().__init__(agent)
         self._command = tuple(command)

@@ -38,11 +38,6 @@ Rule = Callable[[Literal["shell", "write"], str], bool]
 """Returns whether an action, its kind and its command, waits for a decision."""
 
 
-def nothing_waits(kind: Literal["shell", "write"], words: str, /) -> bool:
-    """Return False: no action waits for a decision."""
-    return False
-
-
 class AcpCall:
     """What is known of a tool call so far. Its paths are relative to `workspace`."""
 

@@ -29,10 +29,10 @@ _WITHOUT_API_KEY = frozenset(
 """Providers with other credentials, or none: an API key would be in the way."""
 
 
-def named_key(variable: str, account: Account, environ: Mapping[str, str]) -> str:
-    """Return the key in the variable that the goal names. Raise AuthenticationFailed if it is not set or empty."""
-    if key := environ.get(variable, "").strip():
-        return key
+def refuse_empty_key(variable: str, account: Account, environ: Mapping[str, str]) -> None:
+    """Raise AuthenticationFailed if the variable that the goal names for the key is not set or empty."""
+    if environ.get(variable, "").strip():
+        return
     state = "is empty" if variable in environ else "is not set"
     raise AuthenticationFailed(
         f'the environment variable {variable} {state}; [{account}] api_key_env = "{variable}" names it for the key',
@@ -41,15 +41,15 @@ def named_key(variable: str, account: Account, environ: Mapping[str, str]) -> st
 
 
 def find_endpoint(
-    library: Any, model: str, api_base: str | None, named: tuple[str, str] | None, environ: Mapping[str, str]
+    library: Any, model: str, api_base: str | None, variable: str | None, environ: Mapping[str, str]
 ) -> Endpoint:
-    """Return address and key for a model; `named` is the (variable, key) of `api_key_env`."""
+    """Return address and key for a model; `variable` is the one that the goal names for the key."""
     base = api_base or environ.get(FALLBACK_BASE, "").strip() or None
     fallback = environ.get(FALLBACK_KEY, "").strip()
-    if named is None and base and not api_base and fallback:
-        named = (FALLBACK_KEY, fallback)
-    if named is not None:
-        return Endpoint(base, named[1], named[0])
+    if not variable and base and not api_base and fallback:
+        variable = FALLBACK_KEY
+    if variable:
+        return Endpoint(base, environ.get(variable, "").strip(), variable)
     provider = provider_of(library, model)
     own = f"{provider.upper()}_API_KEY" if provider else ""
     if environ.get(own, "").strip():

@@ -18,7 +18,7 @@ from goalrunner.llm.client import LLM
 from goalrunner.llm.endpoints import (
     find_endpoint,
     is_steered,
-    named_key,
+    refuse_empty_key,
     refuse_missing_key,
     refuse_unknown_provider,
     unlisted,
@@ -115,12 +115,11 @@ class ProviderModel(LLM):
         super().__init__(model, **options)
         self._prices = own_prices(self.params)
         self._form = Form()
-        self._named: tuple[str, str] | None = None
         self._is_ready = False
 
     def check(self) -> None:
         if self.api_key_env:
-            self._named = (self.api_key_env, named_key(self.api_key_env, self.account, os.environ))
+            refuse_empty_key(self.api_key_env, self.account, os.environ)
         elif not self._api_base:
             refuse_missing_key(self.model, self.params, self.account, os.environ)
 
@@ -131,7 +130,7 @@ class ProviderModel(LLM):
             return ""
         try:
             refuse_unknown_provider(library, self.model)
-            if not (self._named or self._api_base or "/" in self.model):
+            if not (self.api_key_env or self._api_base or "/" in self.model):
                 whole = f"{lazy.provider_of(library, self.model)}/{self.model}"
                 refuse_missing_key(whole, self.params, self.account, os.environ)
             return await unlisted(library, self.model, self._find(library), os.environ)
@@ -202,7 +201,7 @@ class ProviderModel(LLM):
         return price(lazy.litellm(), self.model, self._prices, usage)
 
     def _find(self, library: Any) -> Endpoint:
-        self.endpoint = find_endpoint(library, self.model, self._api_base, self._named, os.environ)
+        self.endpoint = find_endpoint(library, self.model, self._api_base, self.api_key_env, os.environ)
         return self.endpoint
 
     def _arguments(self, request: Request) -> dict[str, Any]:
