@@ -15,7 +15,7 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.custom import CustomModel, OutsideModel, as_model, failure_of
+from goalrunner.llm.outside import CustomModel, OutsideModel, as_model, failure_of
 
 ASKED = [{"role": "user", "content": "Is it done?"}]
 

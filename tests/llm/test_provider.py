@@ -20,7 +20,7 @@ from goalrunner.core.errors import (
 )
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec, client
-from goalrunner.llm.scripted import read_script
+from goalrunner.llm.outside import read_script
 from tests.support.model_server import Answer, ModelServer, call, calls, cut, fail, hang, say
 
 ASK = [{"role": "user", "content": "hi"}]

@@ -10,7 +10,7 @@ from tests.support.fake_provider import Answer, fail
 
 def read_answers(path: Path) -> dict[str, list[Answer]]:
     """Answers by model name from a file of recorded replies; lines without an account are under ""."""
-    from goalrunner.llm.scripted import read_script
+    from goalrunner.llm.outside import read_script
 
     answers: dict[str, list[Answer]] = {}
     for line in read_script(path):

@@ -21,7 +21,7 @@ from goalrunner.agents.external_chat import with_history
 from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
-from goalrunner.llm.custom import OutsideModel, failure_of
+from goalrunner.llm.outside import OutsideModel, failure_of
 
 __all__ = [
     "GoalContinue",

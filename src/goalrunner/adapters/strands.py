@@ -28,7 +28,7 @@ from goalrunner.app.run_options import Checks, RunOptions, split_checks
 from goalrunner.app.session import HostedRun
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of
-from goalrunner.llm.custom import failure_of
+from goalrunner.llm.outside import failure_of
 
 try:
     from strands.plugins import Plugin

@@ -20,7 +20,7 @@ from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinishe
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.custom import OutsideModel, failure_of
+from goalrunner.llm.outside import OutsideModel, failure_of
 
 
 def strands_model(model: Any) -> OutsideModel:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
-from goalrunner.agents.acp_process import AcpProcess, ProtocolError
+from goalrunner.agents.acp_process import AcpProcess, AcpUsage, ProtocolError
 from goalrunner.agents.acp_turn import AcpTurn, Rule
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
@@ -21,7 +21,6 @@ from goalrunner.agents.external_chat import (
 )
 from goalrunner.agents.jsonrpc import Peer, Refusal
 from goalrunner.agents.parser import at, text
-from goalrunner.agents.usage import AcpUsage
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.errors import AgentNotInstalled, AgentNotSignedIn, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.agents.acp_process import CANCELLED, chosen
+from goalrunner.agents.acp_process import CANCELLED, AcpUsage, chosen
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
 from goalrunner.agents.jsonrpc import Peer
 from goalrunner.agents.parser import as_text, at, exit_code, first, items, text
 from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn
-from goalrunner.agents.usage import AcpUsage
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, one_line, shortened
 from goalrunner.core.observation import UNASKED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,10 @@ from goalrunner.agents.parser import (
     TextDelta,
     UsageReported,
 )
-from goalrunner.agents.usage import UsageTracker
 from goalrunner.core.agent_ports import Recorder, ToolResult
 from goalrunner.core.errors import shortened
 from goalrunner.core.observation import source_of
-from goalrunner.core.outcome import AgentSession
+from goalrunner.core.outcome import AgentSession, Usage
 
 LONGEST_MESSAGE = 400_000
 """Characters of one message that are kept."""
@@ -105,6 +105,90 @@ class Turn:
             duration = time.monotonic() - call.began
             tool, command = source_of(tool) if tool else call.tool, command or call.command
             await self.recorder.tool_result(reported_result(self._agent, name, tool, command, facts, output, duration))
+
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:@/+=-]{0,199}", re.ASCII)
+"""An id that cannot be read as an option of a command line."""
+
+
+def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
+    """Return the new usage in a report, and the session's total after it; `total` is the one before.
+
+    A total that has decreased belongs to another session, and all of it is new.
+    """
+    given, made, cost, calls = report.input, report.output, report.cost, int(report.tokens)
+    if not report.cumulative:
+        # Tokens for no dollars: the agent does not know the price of its model.
+        unpriced = report.tokens and report.dollars and not cost and given + made > 0
+        return _usage(given, made, None if unpriced else cost, calls), total
+    fewer = report.tokens and (given < (total.input_tokens or 0) or made < (total.output_tokens or 0))
+    if fewer or (report.dollars and cost is not None and cost < (total.cost_usd or 0.0)):
+        total = Usage()
+    changes: dict[str, float | None] = {"calls": total.calls + 1}
+    if report.tokens:
+        changes |= {"input_tokens": given, "output_tokens": made}
+    if report.dollars:
+        changes |= {"cost_usd": cost, "known_cost_usd": cost or 0.0}
+    after = total.model_copy(update=changes)
+    new = after.since(total)
+    return _usage(new.input_tokens or 0, new.output_tokens or 0, new.cost_usd, calls), after
+
+
+def _usage(given: int, made: int, cost: float | None, calls: int) -> Usage:
+    return Usage(input_tokens=given, output_tokens=made, cost_usd=cost, calls=calls, uncounted_calls=0)
+
+
+class UsageTracker:
+    """Records the usage and the session ids of one turn. `add` only sums; `write` records the sum."""
+
+    def __init__(self, agent: str, recorder: Recorder, session: AgentSession | None) -> None:
+        self.reports: list[UsageReported] = []
+        self.tokens = 0
+        """Tokens of this turn."""
+        self.session = session
+        """The agent's session as far as it is known."""
+        self._agent = agent
+        self._recorder = recorder
+        self._total = session.total if session is not None else Usage()
+        self._recorded = session
+        self._pending: Usage | None = None
+
+    def name_session(self, name: str) -> None:
+        """Record the session's id at once, for a run that is killed."""
+        if _SESSION_ID.fullmatch(name) and not (self.session and name == self.session.id):
+            self.session = AgentSession(agent=self._agent, id=name, total=self._total)
+            self.write()
+
+    def add(self, report: UsageReported) -> None:
+        """Count a report."""
+        new, self._total = usage_delta(report, self._total)
+        if self.session:
+            self.session = self.session.model_copy(update={"total": self._total})
+        self.reports.append(report)
+        self.tokens += new.tokens
+        self._pending = (self._pending or Usage()) + new
+
+    def end(self, *, worked: bool) -> None:
+        """Record the turn's usage. What the agent did not report is unknown, not zero, if the agent `worked`."""
+        has_price = any(report.dollars and report.cost is not None for report in self.reports)
+        missing = Usage()
+        if any(report.tokens for report in self.reports):
+            awaits_price = any(not report.dollars for report in self.reports)
+            missing = Usage(cost_usd=None) if awaits_price and not has_price else missing
+        elif worked or self.reports:
+            missing = Usage(cost_usd=0.0 if has_price else None, calls=1, uncounted_calls=1)
+        if self._pending or missing != Usage():
+            self._pending = (self._pending or Usage()) + missing
+        self.write()
+
+    def write(self) -> None:
+        """Record what is not yet recorded."""
+        if self._pending is not None:
+            self._recorder.usage("agent", self._pending)
+            self._pending = None
+        if self.session is not None and self.session != self._recorded:
+            self._recorder.session(self.session)
+            self._recorded = self.session
 
 
 class CommandTurn(Turn):

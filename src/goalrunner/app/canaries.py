@@ -19,7 +19,7 @@ from goalrunner.judge.audit import LLMJudge, examined
 from goalrunner.judge.citations import Examination
 from goalrunner.judge.prompt_builder import audit_request
 from goalrunner.judge.verdict_schema import JudgeOutcome
-from goalrunner.llm.scripted import is_scripted
+from goalrunner.llm.outside import is_scripted
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts import read_transcript
 

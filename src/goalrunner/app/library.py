@@ -59,7 +59,7 @@ from goalrunner.engine.turns import refuse_driven
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, is_custom, warm_up
-from goalrunner.llm.custom import OutsideModel
+from goalrunner.llm.outside import OutsideModel
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder

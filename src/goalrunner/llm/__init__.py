@@ -6,9 +6,8 @@ Importing this package does not import LiteLLM: the first call does, or `warm_up
 from __future__ import annotations
 
 from goalrunner.llm.client import LLM
-from goalrunner.llm.custom import CustomModel, as_model, is_custom
 from goalrunner.llm.library import warm_up
-from goalrunner.llm.scripted import Tape
+from goalrunner.llm.outside import CustomModel, Tape, as_model, is_custom
 from goalrunner.llm.transport import Reply, ToolCall, ToolSpec
 
 __all__ = ["LLM", "CustomModel", "Reply", "Tape", "ToolCall", "ToolSpec", "as_model", "is_custom", "warm_up"]

@@ -18,7 +18,7 @@ from goalrunner.llm.failure import TRANSIENT, Endpoint, FailureKind, ProviderFai
 from goalrunner.llm.transport import Draft, Reply, Request, ToolSpec
 
 if TYPE_CHECKING:
-    from goalrunner.llm.scripted import Tape
+    from goalrunner.llm.outside import Tape
 
 Answer = TypeVar("Answer")
 
@@ -74,8 +74,8 @@ class LLM:
     def __new__(cls, model: str = "", *_: Any, **__: Any) -> Self:
         """Make a model of the class that the name asks for."""
         if cls is LLM:
+            from goalrunner.llm.outside import ScriptedModel, is_scripted
             from goalrunner.llm.provider import ProviderModel
-            from goalrunner.llm.scripted import ScriptedModel, is_scripted
 
             chosen: Any = ScriptedModel if is_scripted(model) else ProviderModel
             return super().__new__(chosen)  # type: ignore[no-any-return]

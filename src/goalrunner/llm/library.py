@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.scripted import is_scripted
+from goalrunner.llm.outside import is_scripted
 from goalrunner.llm.transport import Draft, Request
 
 ENVIRONMENT = {

@@ -18,8 +18,7 @@ from goalrunner.agents.parser import (
     TextDelta,
     UsageReported,
 )
-from goalrunner.agents.turn import LONGEST_MESSAGE, CommandTurn
-from goalrunner.agents.usage import usage_delta
+from goalrunner.agents.turn import LONGEST_MESSAGE, CommandTurn, usage_delta
 from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.agents.parser import CallFinished, CallStarted, SessionStarted, StreamEvent, Text, UsageReported
-from goalrunner.agents.turn import CommandTurn
-from goalrunner.agents.usage import usage_delta
+from goalrunner.agents.turn import CommandTurn, usage_delta
 from goalrunner.core.outcome import Usage
 from tests.support.agents import MemoryRecorder
 
