@@ -13,16 +13,14 @@ from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refus
 from goalrunner.app.run_options import goal_redactor
 from goalrunner.app.run_snapshots import round_patch, snapshots_of
 from goalrunner.app.sandbox import person
-from goalrunner.core import events
-from goalrunner.core.agent_ports import ApprovalRequest, QuestionReply
+from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import GoalError, RecordError, UsageError
 from goalrunner.core.events import RunEnded
-from goalrunner.core.limits import is_late
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.progress import FINAL
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import evidence_of, summary_of
-from goalrunner.engine.approvals import record_answer
+from goalrunner.engine.approvals import decision_on, record_answer
 from goalrunner.engine.journal import Journal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog, OnTorn, read_records
@@ -74,23 +72,15 @@ def decide(
     """Record a decision on what waits, and return it with the state. Raise UsageError if there is nothing to decide."""
     with _waiting_run(folder, environ, on_torn) as journal:
         approval = waiting(journal.state, approval_id)
-        late = is_late(approval.expires_at, SystemClock().now())
-        journal.append(
-            events.ApprovalRecorded(
-                approval_id=approval.id,
-                decision="expired" if late else decision,
-                by="" if late else by,
-                reason="" if late else reason,
-                guarded=journal.state.sandbox != "none",
-                evidence_refs=approval.evidence_refs,
-            )
-        )
-    if late:
+        answer = ApprovalAnswer(decision, by, reason, typed=True)
+        journal.append(decision_on(approval, answer, SystemClock().now(), journal.state))
+    recorded = next(item for item in reversed(journal.state.approvals) if item.id == approval.id)
+    if recorded.decision == "expired":
         raise UsageError(
             f"{approval.id} of run {folder.run_id} expired at {approval.expires_at}; it can no longer be {decision}",
             f"goal resume {folder.run_id} goes on without it",
         )
-    return next(item for item in reversed(journal.state.approvals) if item.id == approval.id), journal.state
+    return recorded, journal.state
 
 
 async def request_of(folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]) -> ApprovalRequest:

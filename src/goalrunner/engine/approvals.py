@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import datetime
 from typing import Any, Literal
 
 from goalrunner.core import events
@@ -11,7 +12,7 @@ from goalrunner.core.errors import ApprovalDenied, ApprovalPending, WorkspaceErr
 from goalrunner.core.goal_tables import ApprovalKind
 from goalrunner.core.limits import denied, expires_at, is_late
 from goalrunner.core.observation import OWNER, Observation
-from goalrunner.core.run_state import Approval
+from goalrunner.core.run_state import Approval, RunState
 from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
@@ -118,30 +119,37 @@ class Approvals:
                 self._journal.save()
                 with self._journal.suspended():
                     answer = await approver.approve(request)
-            if is_late(approval.expires_at, self._parts.clock.now()):
-                self._journal.append(events.ApprovalRecorded(approval_id=approval.id, decision="expired"))
-            elif answer is None:
+            now = self._parts.clock.now()
+            if answer is None and not is_late(approval.expires_at, now):
                 raise ApprovalPending(f"{approval.id} waits for a person: {approval.action}")
-            else:
-                self._journal.append(await self._recorded(approval, answer))
+            decided = decision_on(approval, answer, now, self._journal.state)
+            self._journal.append(decided.model_copy(update=await self._changes_since(approval, decided)))
         return next(item for item in reversed(self._journal.state.approvals) if item.id == approval.id)
 
-    async def _recorded(self, approval: Approval, answer: ApprovalAnswer) -> events.ApprovalRecorded:
-        """Return the decision; for a completion, with the changes in the workspace since the request."""
-        recorded = events.ApprovalRecorded(
-            approval_id=approval.id,
-            decision=answer.decision,
-            by=answer.by,
-            reason=answer.reason,
-            guarded=not answer.typed or self._journal.state.sandbox != "none",
-            evidence_refs=approval.evidence_refs,
-        )
+    async def _changes_since(self, approval: Approval, decided: events.ApprovalRecorded) -> dict[str, Any]:
+        """Return the changes in the workspace since the request to accept a result, as fields of the decision."""
         proven = self._journal.state.snapshot
-        if approval.kind != "complete" or answer.decision != "approved" or proven is None:
-            return recorded
+        if approval.kind != "complete" or decided.decision != "approved" or proven is None:
+            return {}
         now = await self._tracker.take("approval")
         changed = await self._tracker.changed(proven, now)
-        return recorded.model_copy(update={"changed": changed, "snapshot": now}) if changed else recorded
+        return {"changed": changed, "snapshot": now} if changed else {}
+
+
+def decision_on(
+    approval: Approval, answer: ApprovalAnswer | None, now: datetime, state: RunState
+) -> events.ApprovalRecorded:
+    """Return the event of a person's decision, which is "expired" if it is too late; None: there is no answer."""
+    if answer is None or is_late(approval.expires_at, now):
+        return events.ApprovalRecorded(approval_id=approval.id, decision="expired")
+    return events.ApprovalRecorded(
+        approval_id=approval.id,
+        decision=answer.decision,
+        by=answer.by,
+        reason=answer.reason,
+        guarded=not answer.typed or state.sandbox != "none",
+        evidence_refs=approval.evidence_refs,
+    )
 
 
 def record_answer(journal: Journal, question: str, reply: QuestionReply) -> None:
