@@ -193,27 +193,25 @@ def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
     """Choose and try the sandbox of a goal; there may be none. Raise UsageError if the goal needs one and none works."""
     config = goal.workspace
     if config.sandbox == "none":
-        if not config.network:
-            hint = 'write [workspace] sandbox = "auto", or remove network = false'
-            raise UsageError("network = false needs a sandbox", hint)
-        return Sandbox(goal, location, Choice(None))
-    choice = choose(location.environ, (location.workspace,), network=config.network)
-    for path, what in (
-        (location.user_home, "your home folder"),
-        (location.home, "GOAL_HOME, where goal keeps its runs"),
-    ):
-        if path.is_relative_to(location.workspace):  # no sandbox can hide it from commands
-            why = f"{path}, {what}, lies in the workspace {location.workspace}, which commands can write"
-            choice = Choice(None, why, "name another workspace: --workspace DIR")
-            break
+        choice = Choice(None, "the goal has none", 'write [workspace] sandbox = "auto"')
+    else:
+        choice = choose(location.environ, (location.workspace,), network=config.network)
+        for path, what in (
+            (location.user_home, "your home folder"),
+            (location.home, "GOAL_HOME, where goal keeps its runs"),
+        ):
+            if path.is_relative_to(location.workspace):  # no sandbox can hide it from commands
+                why = f"{path}, {what}, lies in the workspace {location.workspace}, which commands can write"
+                choice = Choice(None, why, "name another workspace: --workspace DIR")
+                break
     if choice.sandbox is not None:
         return Sandbox(goal, location, choice, _hidden(goal, location))
     if not config.network:
-        why = f"network = false cannot be enforced: {choice.why}"
+        why = f"network = false needs a sandbox: {choice.why}"
         raise UsageError(why, f"{choice.remedy}, or remove network = false")
-    if config.sandbox != "auto":
+    if config.sandbox == "bwrap":
         raise UsageError(
-            f'sandbox = "{config.sandbox}" does not work here: {choice.why}',
+            f'sandbox = "bwrap" does not work here: {choice.why}',
             f'{choice.remedy}, or write sandbox = "auto" to continue without one',
         )
     return Sandbox(goal, location, choice)
