@@ -46,7 +46,7 @@ class PreparedRun:
 
     def write_outcome(self) -> dict[str, Any]:
         """Write outcome.json from the present state, and return its content."""
-        outcome = self.run.outcome(str(self.folder.path)).model_dump(mode="json")
+        outcome = self.run.outcome().model_dump(mode="json")
         self.folder.write_json(self.folder.outcome, outcome)
         return outcome
 
@@ -80,7 +80,8 @@ def open_run(
     parts = make_parts(config, folder, launcher, store, log, transcript)
     asks = options.approver is not None
     notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
-    journal = Journal(log, transcript, parts.artifacts, (*options.observers, notifier), summary_writer(folder))
+    observers = (*options.observers, notifier)
+    journal = Journal(log, transcript, parts.artifacts, observers, summary_writer(folder), str(folder.path))
     facts, recalled = recall(config.home, goal.owner, parts.clock.now()) if goal.memory.recall else ((), ())
     left = Resumption(fresh_rounds=not goal.preserve_context)
     if loaded is not None:

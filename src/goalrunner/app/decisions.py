@@ -41,14 +41,14 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn = N
         log.paused(),
         contextlib.closing(TranscriptFile(folder.transcript, redactor)) as transcript,
     ):
-        journal = Journal(log, transcript, ArtifactStore(folder.artifacts, redactor))
+        journal = Journal(log, transcript, ArtifactStore(folder.artifacts, redactor), run_path=str(folder.path))
         for record in read_records(folder.events):
             journal.replay(record)
         yield journal
         kept = {"pid": read_summary(folder).get("pid", 0), "path": str(folder.path)}
         folder.write_json(folder.summary, {**summary_of(journal.state), **kept})
         if journal.state.status is not GoalStatus.RUNNING:
-            folder.write_json(folder.outcome, journal.outcome(str(folder.path)).model_dump(mode="json"))
+            folder.write_json(folder.outcome, journal.outcome().model_dump(mode="json"))
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:

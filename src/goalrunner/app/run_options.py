@@ -67,13 +67,6 @@ class RunOptions:
         return tuple(name for name, value in given.items() if value)
 
 
-def model_names(goal: Goal) -> tuple[str, ...]:
-    """Return the models that a run of the goal asks, in LiteLLM's naming."""
-    agent = "" if goal.agent.external else goal.agent.model
-    others = (agent if name == AGENT_MODEL else name for name in (goal.judge.model, goal.critic.model))
-    return tuple(name for name in (agent, *others) if name)
-
-
 def goal_models(goal: Goal, tape: Tape | None = None) -> dict[Account, LLM]:
     """Return the models of a goal by account; an external agent brings its own. Raise UsageError if a recording is missing."""
     models: dict[Account, LLM] = {}

@@ -14,7 +14,7 @@ from goalrunner import __version__
 from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
 from goalrunner.app.resolve import resolve
-from goalrunner.app.run_options import RunOptions, goal_models, model_names
+from goalrunner.app.run_options import RunOptions, goal_models
 from goalrunner.core.activity import context_with
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
@@ -75,9 +75,10 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
 
     Raise GoalError before the run begins, and RecordError with the `outcome` when the run's own records fail.
     """
-    for llm in goal_models(goal).values() if options.conversation is None else ():
+    models = goal_models(goal).values() if options.conversation is None else ()
+    for llm in models:
         llm.check()  # before a run is made and LiteLLM is imported
-    warm_up(model_names(goal))
+    warm_up([llm.model for llm in models])
     with _signals() as watch:
         return await finish(prepare_run(goal, options), watch)
 
@@ -106,7 +107,7 @@ async def finish(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalO
     requests = asyncio.ensure_future(_watch_for_cancel(prepared, task))
     task.add_done_callback(lambda _: requests.cancel())
     with settled(prepared):
-        return (await task).model_copy(update={"run_path": str(prepared.folder.path)})
+        return await task
 
 
 async def _watch_for_cancel(prepared: PreparedRun, task: asyncio.Task[GoalOutcome]) -> None:
@@ -135,7 +136,7 @@ def settled(prepared: PreparedRun, ended: Callable[[], bool] = lambda: True) -> 
             with contextlib.closing(prepared):
                 prepared.write_outcome()
     except RecordError as error:
-        error.outcome = prepared.run.outcome(str(prepared.folder.path))
+        error.outcome = prepared.run.outcome()
         raise
 
 
@@ -171,7 +172,7 @@ class HostedRun:
             step = await run.guarded(work)
             self.round = step.prompt.round if isinstance(step, RunRound) else 0
             if isinstance(step, RunEnded):
-                return run.end(step).model_copy(update={"run_path": str(self.prepared.folder.path)})
+                return run.end(step)
             prompt = run.begin_round(step.prompt)
             if self._records:
                 run.recorder.message({"role": "user", "content": prompt})

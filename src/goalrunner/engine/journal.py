@@ -59,12 +59,14 @@ class Journal:
         artifacts: Artifacts,
         observers: Sequence[Observer] = (),
         save: Callable[[RunState], None] | None = None,
+        run_path: str = "",
     ) -> None:
         self.log = log
         self.transcript = transcript
         self.artifacts = artifacts
         self._observers = list(observers)
         self._save = save
+        self._run_path = run_path
         self._state: RunState | None = None
         self._evidence = EvidenceIndex()
         self._timeout: asyncio.Timeout | None = None
@@ -102,9 +104,9 @@ class Journal:
         record = Record(seq=last.memory.version + 1, at=last.goal.updated_at, elapsed=last.elapsed, event=event)
         self._state = apply(last, record)
 
-    def outcome(self, run_path: str = "") -> GoalOutcome:
+    def outcome(self) -> GoalOutcome:
         """Return the outcome of the current state, with the evidence table."""
-        return outcome_of(self.state, run_path).model_copy(update={"evidence": self.evidence()})
+        return outcome_of(self.state, self._run_path).model_copy(update={"evidence": self.evidence()})
 
     @property
     def history(self) -> SnapshotHistory:

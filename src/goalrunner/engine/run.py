@@ -138,8 +138,8 @@ class Run:
             self._journal.save()
         return self.outcome()
 
-    def outcome(self, run_path: str = "") -> GoalOutcome:
-        return self._journal.outcome(run_path)
+    def outcome(self) -> GoalOutcome:
+        return self._journal.outcome()
 
     def abandon(self, error: BaseException) -> None:
         """End a run after `error`. If the last event cannot be written, only the state changes."""
