@@ -202,26 +202,3 @@ def test_a_closed_stderr_hides_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
 def test_it_is_a_module_too() -> None:
     ran = subprocess.run([sys.executable, "-m", "goalrunner", "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == f"goal {__version__}\n"
-
-
-HEAVY = (
-    "litellm",
-    "pydantic",
-    "rich.console",
-    "goalrunner.goalfile",
-    "goalrunner.app",
-    "goalrunner.core.goal",
-    "asyncio",
-)
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["status"], ["status", "k3", "--json"]])
-def test_what_only_reads_loads_nothing_heavy(own_home: Path, arguments: list[str]) -> None:
-    run = own_home / "runs" / "k3f9-make"
-    run.mkdir(parents=True)
-    (run / "summary.json").write_text('{"run_id": "k3f9-make", "status": "complete", "started_at": "", "exit_code": 0}')
-    code = f"import sys; from goalrunner.cli.main import main; c = main({arguments!r}); print(c, *sorted(sys.modules))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    answered, *loaded = ran.stdout.splitlines()[-1].split()
-    assert answered == "0"
-    assert [name for name in loaded if name.startswith(HEAVY)] == []

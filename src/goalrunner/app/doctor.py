@@ -155,9 +155,6 @@ def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbo
     return Check("sandbox", "good", f"{choice.sandbox.name} works here{who}"), sandbox
 
 
-_VALIDATOR = "validator"  # the name of the check of the validators' command lines
-
-
 @dataclass(frozen=True)
 class Baseline:
     """The results before any work, why a run would end there (`problem`), and the exit code if a signal ended it."""
@@ -198,6 +195,7 @@ class Readiness:
     lines: tuple[tuple[str, str], ...] = ()
     baseline: Baseline | None = None
     exit_code: int = int(ExitCode.FAILED)
+    can_check: bool = False  # whether there are validators that run before round 1, and can run as far as is known
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -216,22 +214,18 @@ def foresee_run(goal: Goal, options: RunOptions) -> Readiness:
             checks.append(replace(model_check(AgentConfig(**given)), name=name))
     lines: tuple[tuple[str, str], ...] = ()
     code = int(ExitCode.FAILED)
+    can_check = needs_environment(goal) and any(spec.run and not spec.hidden for spec in goal.validators)
     try:
         lines = check(goal, options)[1]
     except GoalError as error:
         code = int(error.exit_code)
         if isinstance(error, UsageError) or all(item.state != "bad" for item in checks):
-            name = _VALIDATOR if isinstance(error, ValidatorMissing) else "start"
+            is_missing = isinstance(error, ValidatorMissing)
+            can_check = can_check and not is_missing
+            name = "validator" if is_missing else "start"
             checks.append(Check(name, "bad", error.message, error.hint))
         workspace = workspace_of(goal)
         with contextlib.suppress(GoalError):
             choice = choose_environment(goal, workspace, options.home)
             lines = tuple(describe_checks(goal, choice, workspace, options.environ, options.goal_file))
-    return Readiness(tuple(checks), lines, exit_code=code)
-
-
-def has_baseline(goal: Goal, found: Readiness) -> bool:
-    """Return whether the goal has validators that run before round 1, and can run as far as is known."""
-    visible = any(spec.run and not spec.hidden for spec in goal.validators)
-    failed = any((item.name, item.state) == (_VALIDATOR, "bad") for item in found.checks)
-    return visible and needs_environment(goal) and not failed
+    return Readiness(tuple(checks), lines, exit_code=code, can_check=can_check)
