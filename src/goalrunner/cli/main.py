@@ -71,17 +71,16 @@ def _run(arguments: list[str]) -> int:
 
 def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
     """Return what performs a plain `list` or `status` without Typer; None for any other command line."""
+    command, *rest = arguments or [""]
+    words, json = [word for word in rest if word != "--json"], "--json" in rest
+    if command not in ("list", "status") or len(rest) > len(words) + 1 or any(word.startswith("-") for word in words):
+        return None
     from goalrunner.cli import runs
 
-    command, *rest = arguments or [""]
-    words = [word for word in rest if word != "--json"]
-    json = "--json" in rest
-    if any(word.startswith("-") for word in words) or len(rest) - len(words) > 1:
-        return None
     if command == "list" and not words:
         return lambda: runs.list_runs(json=json)
     if command == "status" and len(words) <= 1:
-        return lambda: runs.print_status(words[0] if words else None, json=json)
+        return lambda: runs.print_status(*words, json=json)
     return None
 
 

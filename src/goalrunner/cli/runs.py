@@ -72,7 +72,7 @@ def list_runs(*, json: bool = False, chosen: Callable[[Summary], bool] = bool, l
     return 0
 
 
-def print_status(reference: str | None, *, json: bool = False) -> int:
+def print_status(reference: str | None = None, *, json: bool = False) -> int:
     """Print the state of a run without calling a model; return the run's exit code, 4 if it has not ended."""
     from goalrunner.reports.status import status_lines
 
