@@ -209,21 +209,14 @@ def _tried(program: Path, network: bool) -> Choice:
 def trial(sandbox: Bubblewrap, *, network: bool) -> str:
     """Run a command in a sandbox; return why that does not work, or an empty text."""
     with tempfile.TemporaryDirectory(prefix="goal-sandbox-") as made:
-        own, other = Path(os.path.realpath(made), "own"), Path(os.path.realpath(made), "other")
-        own.mkdir()
-        other.mkdir()
-        argv = sandbox.confine(
-            [SHELL, "-c", 'echo > made && ! (echo > "$1/made")', "sh", str(other)],
-            cwd=own,
-            within=Confinement(writable=(own,), readable=(other,), network=network),
-        )
+        folder = real_path(Path(made))
+        within = Confinement(readable=(folder,), network=network)
+        argv = sandbox.confine([SHELL, "-c", "! (echo > made)"], cwd=folder, within=within)
         try:
             done = subprocess.run(argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        if (other / "made").exists():
+        if (folder / "made").exists():
             return "it lets commands write read-only folders"
-        if done.returncode == 0 and (own / "made").exists():
-            return ""
-        said = done.stderr.decode(errors="replace").strip().removeprefix("bwrap: ")
-        return said.partition("\n")[0] or f"exit {done.returncode}"
+        said = done.stderr.decode(errors="replace").strip().removeprefix("bwrap: ").partition("\n")[0]
+        return "" if done.returncode == 0 else said or f"exit {done.returncode}"
