@@ -43,13 +43,8 @@ def outcome_of(value: object) -> tuple[str, str]:
             feedback = f"{feedback or ''}\nGOAL_EVIDENCE {' '.join(map(str, evidence))}".lstrip("\n")
         return "passed" if passed else "red", _storable(feedback or "")
     expected = "it must return a bool, {'passed': bool, 'feedback': str} or an object with passed and feedback"
-    if isinstance(value, dict):
-        keys = ", ".join(sorted(str(key)[:40] for key in value)[:10])
-        refused = f"the validator returned an unexpected dict (keys: {keys or 'none'}); {expected}"
-    else:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        refused = f"the validator returned {kind}; {expected}"
-    return "invalid_result", refused
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return "invalid_result", f"the validator returned {kind}; {expected}"
 
 
 def score_of(value: object) -> tuple[str, str]:
