@@ -12,18 +12,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from goalrunner.checking.environment import (
-    NO_SPACE_HINT,
     EnvironmentFailed,
     Kind,
     Layer,
     OpenEnvironment,
     copy_written,
+    environment_errors,
     make_parents,
     put_file,
     written,
 )
 from goalrunner.checking.setup import Setup, editable_installs
-from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.cleanup import clear, remove
 from goalrunner.snapshots.git import ask_git, content
@@ -69,13 +68,8 @@ class FreshCheckout:
         """See `goalrunner.checking.environment.CheckEnvironment`. Layers but the first one are ignored."""
         opened = OpenCheckout(self._root / ROOM, self._store.workspace, active=self._setup is not None)
         try:
-            try:
+            with environment_errors(f"cannot prepare a fresh checkout in {self._root}"):
                 await self._prepare(opened, layers[0])
-            except WorkspaceError as error:
-                raise EnvironmentFailed(error.message, error.hint) from error
-            except OSError as error:
-                message = f"cannot prepare a fresh checkout in {self._root}: {error.strerror or error}"
-                raise EnvironmentFailed(message, NO_SPACE_HINT) from error
             yield opened
         finally:
             await asyncio.to_thread(self._close)

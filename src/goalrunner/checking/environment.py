@@ -11,14 +11,14 @@ import os
 import shutil
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
-from goalrunner.core.errors import os_errors
+from goalrunner.core.errors import GoalError, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.cleanup import remove
@@ -108,6 +108,20 @@ class CheckEnvironment(Protocol):
         ...
 
 
+@contextlib.contextmanager
+def environment_errors(what: str) -> Iterator[None]:
+    """Raise EnvironmentFailed for every error of goal or of the system in the context."""
+    try:
+        yield
+    except EnvironmentFailed:
+        raise
+    except GoalError as error:
+        raise EnvironmentFailed(error.message, error.hint) from error
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise EnvironmentFailed(f"{what}: {reason}", "free some space, or set GOAL_HOME") from error
+
+
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """Await `work` to its end, even if this task is cancelled in the meantime; the cancellation is raised afterwards."""
     task = asyncio.ensure_future(work)
@@ -173,9 +187,6 @@ def copy_written(source: Path, root: Path, paths: Iterable[str]) -> tuple[str, .
             if copy_into(source, root, path):
                 copied.append(path)
     return tuple(copied)
-
-
-NO_SPACE_HINT = "free some space, or set GOAL_HOME"
 
 
 def put_file(root: Path | str, path: str, file: File) -> None:

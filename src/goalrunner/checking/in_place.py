@@ -19,6 +19,7 @@ from goalrunner.checking.environment import (
     Layer,
     OpenEnvironment,
     copy_written,
+    environment_errors,
     lstat,
     make_parents,
     put_file,
@@ -37,7 +38,6 @@ from goalrunner.checking.journal import (
     modes_of,
 )
 from goalrunner.checking.undo import Undone, Watchdog, undo
-from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.cleanup import remove
 from goalrunner.snapshots.git import enclosing, repository_at
@@ -131,16 +131,9 @@ class InPlaceCheck(OpenEnvironment):
                 f"put back what you need from there, then remove it: rm -r {journal.folder}",
                 permanent=True,
             )
-        try:
+        with environment_errors(f"the check cannot be set up in {self.path}"):
             self._snapshot = await self._store.snapshot()
             await asyncio.to_thread(self._change, self._snapshot, await self._store.ignored_names())
-        except EnvironmentFailed:
-            raise
-        except GoalError as error:
-            raise EnvironmentFailed(error.message, error.hint) from error
-        except OSError as error:
-            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            raise EnvironmentFailed(f"the check cannot be set up in {self.path}: {what}") from error
 
     def _change(self, snapshot: Snapshot, ignored: Sequence[str]) -> None:
         self._folder.mkdir(mode=0o700, parents=True)

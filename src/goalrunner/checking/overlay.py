@@ -15,7 +15,15 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from goalrunner.checking.environment import NO_SPACE_HINT, File, Kind, Layer, OpenEnvironment, copy_written, to_its_end
+from goalrunner.checking.environment import (
+    File,
+    Kind,
+    Layer,
+    OpenEnvironment,
+    copy_written,
+    environment_errors,
+    to_its_end,
+)
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
 from goalrunner.checking.upper_layer import UpperLayer, find_tools, mount_points
 from goalrunner.core.errors import EnvironmentFailed, os_errors
@@ -127,8 +135,7 @@ class OpenOverlay(OpenEnvironment):
                 raise EnvironmentFailed(f"{self._scratch} lies below {layer.root}", "set GOAL_HOME to another folder")
             if inner := next((point for point in mount_points() if layer.root in point.parents), None):
                 raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
-        what = f"cannot prepare the check environment in {self._scratch}"
-        with os_errors(what, NO_SPACE_HINT, EnvironmentFailed):
+        with environment_errors(f"cannot prepare the check environment in {self._scratch}"):
             folder = self._folder = self._make_folder()
             self.uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
             for upper in self.uppers:
