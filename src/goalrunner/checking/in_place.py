@@ -58,8 +58,6 @@ class InPlace:
         self.store = store
         self.home = home.resolve()
         self.start = (start or store.folder / "start").resolve()
-        self.undone = Undone()
-        """What the undo of the last check reset."""
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[InPlaceCheck]:
@@ -74,9 +72,9 @@ class InPlace:
     async def _close(self, check: InPlaceCheck) -> None:
         if check.journal is None:
             return
-        self.undone = await check.undo()
-        lost = "; ".join(self.undone.problems + self.undone.lost)
-        if self.undone.problems:
+        undone = await check.undo()
+        lost = "; ".join(undone.problems + undone.lost)
+        if undone.problems:
             hint = f"the missing content is in {check.journal.folder}; the next command tries again to restore it"
             raise EnvironmentFailed(f"the workspace is not as it was before the check: {lost}", hint, permanent=True)
         if lost:
