@@ -7,6 +7,7 @@ deliberate change of wording, GOALRUNNER_UPDATE_MESSAGES=1 writes the file anew.
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ HEAD = 'objective = "x"\nmodel = "a/b"\nvalidator = "true"\n'
 BARE = "# bare\n"
 
 
+@cache
 def cases() -> dict[str, str]:
     """Return the error by the text of the goal file's end."""
     found = {}
