@@ -49,6 +49,7 @@ LONGEST = 240
 
 _BEFORE = 60
 _SEARCHED = 200_000
+"""Characters of each end of a very long text that are looked through."""
 _DECISIVE = r"""
     ^[ ]{0,12}(?: =+[ ][^\n]*[ ]in[ ][\d.:]+s                             # pytest
        | \d+[ ](?:passed|failed|errors?|skipped)\b                         # pytest -q, others
@@ -76,19 +77,18 @@ def _decisive() -> re.Pattern[str]:
 def decisive(text: str) -> list[tuple[int, int]]:
     """Return where the decisive lines of a text begin and end, the last and the first before those between.
 
-    Summaries stand at the end. Only the two ends of a very long text are searched.
+    Summaries stand at the end.
     """
     spans: dict[int, int] = {}
-    for begin in (0, max(_SEARCHED, len(text) - _SEARCHED)):
-        position = begin
-        while match := _decisive().search(text, position, begin + _SEARCHED):
-            start = text.rfind("\n", 0, match.start()) + 1
-            end = text.find("\n", match.start())
-            position = end = len(text) if end < 0 else end
-            if end - start > LONGEST:
-                start = max(start, min(match.start() - _BEFORE, end - LONGEST))
-                end = min(end, start + LONGEST)
-            spans[start] = end
+    position = 0
+    while match := _decisive().search(text, position):
+        start = text.rfind("\n", 0, match.start()) + 1
+        end = text.find("\n", match.start())
+        position = end = len(text) if end < 0 else end
+        if end - start > LONGEST:
+            start = max(start, min(match.start() - _BEFORE, end - LONGEST))
+            end = min(end, start + LONGEST)
+        spans[start] = end
     found = list(spans.items())
     order = sorted(range(len(found)), key=lambda index: (min(index, len(found) - 1 - index), -index))
     return [found[index] for index in order]
@@ -96,9 +96,12 @@ def decisive(text: str) -> list[tuple[int, int]]:
 
 def excerpt(text: str, room: int, nonce: str) -> str:
     """Return a text, readable and inert, at a price of at most `room`; at the least, the mark of the omission."""
+    hidden = max(0, len(text) - 2 * _SEARCHED)
+    ends = [text[:_SEARCHED], text[-_SEARCHED:]] if hidden else [text]
     # No provider takes half of a surrogate pair.
-    whole = inert(readable(text), nonce).encode("utf-8", "replace").decode()
-    return whole if price(whole) <= room else _shortened(whole, room)
+    shown = [inert(readable(end), nonce).encode("utf-8", "replace").decode() for end in ends]
+    whole = "\n".join(shown)
+    return whole if not hidden and price(whole) <= room else _shortened(whole, room, len(shown[0]), hidden)
 
 
 def mark(size: int) -> str:
@@ -106,11 +109,11 @@ def mark(size: int) -> str:
     return f"[… {size:,} characters left out …]"
 
 
-def _shortened(text: str, room: int) -> str:
-    """Return a text at a price of at most `room`: some of its beginning, its end, and decisive lines."""
+def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
+    """Return some of a text's beginning, its end and decisive lines. At `cut`, `hidden` characters are left out already."""
     # A line ends before a mark and after it; what follows may be the rest of a line and look like a heading.
-    gap = price(f"\n{mark(len(text))}\n{INERT}")
-    head = _head(text, min(room * 3 // 20, room - gap))
+    gap = price(f"\n{mark(len(text) + hidden)}\n{INERT}")
+    head = min(cut, _head(text, min(room * 3 // 20, room - gap)))
     last = room // 4
     tail = len(text) - len(ending(text, min(last, room - gap)))
     left = room - gap - price(text[:head])
@@ -120,13 +123,14 @@ def _shortened(text: str, room: int) -> str:
         if head < end <= tail and needed <= left - last:
             kept.append((start, end))
             left -= needed
-    kept.append((_tail(text, left), len(text)))
+    kept.append((max(_tail(text, left), cut + 1 if hidden else 0), len(text)))
     pieces, position = [text[:head]], head
     for start, end in sorted(kept):
-        if price(text[position:start]) <= gap:
+        missing = start - position + (hidden if position <= cut <= start else 0)
+        if missing <= gap and price(text[position:start]) <= gap:
             pieces.append(pieces.pop() + text[position:end])
         elif end > position:
-            pieces.append(mark(start - position))
+            pieces.append(mark(missing))
             pieces.append(INERT + text[start:end] if is_forged(text[start:end].split("\n", 1)[0]) else text[start:end])
         position = max(position, end)
     return "\n".join(filter(None, pieces))
