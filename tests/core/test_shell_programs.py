@@ -86,6 +86,7 @@ NOT_UNDERSTOOD = (
     "source /dev/stdin <<< 'git push'",
     "bash /dev/fd/0 <<E\ngit push\nE",
     "$X push",
+    "cat <<A x \\\n y\nb\nA\ngit push",
     "cat <<A <<-'B'; ls\n1\nA\n\t2\n\tB\npwd",
     '"$(which git)" push',
     "sudo $X",

@@ -117,6 +117,8 @@ def parse(line: str, around: Command | None = None) -> Line:
 def _redirection(document: re.Match[str]) -> str:
     """Return a redirection in the place of a here-document, with its text if this is expanded; and what follows its mark."""
     quote, _, rest, body = document.groups()
+    if rest.endswith("\\"):
+        raise UnreadableError("a here-document in it begins behind a continued line")
     text = "" if quote else body.replace('"', "")
     return f'<"{_GIVEN}{text}"{rest}'
 
