@@ -154,9 +154,9 @@ class AcpProcess:
                     break
                 await asyncio.sleep(0.01)
         code = self.connection.exit_code
-        if self._hello is not None or not 0 <= (code or 0) <= _OWN_CODES:
+        if self._hello is not None:
             return self.failure(why)
-        return self._not_acp(why)
+        return self._not_acp(why) if 0 <= (code or 0) <= _OWN_CODES else self.failure("")
 
     def _not_acp(self, why: str) -> AgentError:
         """Return the error for a program that does not speak the protocol; a known reason comes first."""
