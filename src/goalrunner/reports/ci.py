@@ -167,8 +167,8 @@ def suite_text(
     """Return one suite of cases as JUnit XML."""
     from goalrunner.reports.html import rendered
 
-    about = {"name": name, "seconds": seconds, "timestamp": timestamp, "properties": properties}
-    return rendered("junit.xml.j2", cases=cases, **about)
+    about = {"seconds": seconds, "timestamp": timestamp, "properties": properties}
+    return rendered("junit.xml.j2", name=name, cases=cases, **about)
 
 
 def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), criteria: Sequence[str] = ()) -> str:

@@ -10,7 +10,7 @@ from goalrunner.core import events
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Approvals, ValidatorSpec
-from goalrunner.core.observation import REPLAY, DiffStat, TranscriptRef
+from goalrunner.core.observation import REPLAY, TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
@@ -160,8 +160,7 @@ class Narrative:
         self._place = place or (lambda _: "")
         self._words = words
         self._created: events.GoalCreated | None = None
-        self._is_checked = False
-        self._changes: DiffStat | None = None
+        self._finished: events.RoundFinished | None = None
         self._began = (0.0, Usage())
         """Active time and usage at the start of the round."""
 
@@ -176,10 +175,10 @@ class Narrative:
         """Yield duration, changes and spend of the round that is over; of an only round the last line says them."""
         event, number = record.event, self.round
         over = isinstance(event, events.RoundStarted) or (isinstance(event, events.RunEnded) and number > 1)
-        if number and self._is_checked and over:
+        if self._finished and over:
             seconds, before = self._began
             used = self.spending.usage.since(before)
-            parts = [figures.elapsed(record.elapsed - seconds), *figures.diff_stat(self._changes)]
+            parts = [figures.elapsed(record.elapsed - seconds), *figures.diff_stat(self._finished.changes)]
             parts += figures.spent(used) if used.tokens or used.known_cost_usd else ()
             yield Fact("", f"round {number} took {' · '.join(parts)}")
 
@@ -213,13 +212,13 @@ class Narrative:
                 self.label = "baseline"
             case events.RoundStarted():
                 self.label, self.message = f"round {event.round}", None
-                self.round, self._is_checked, self._changes = event.round, False, None
+                self.round, self._finished = event.round, None
                 self._began = (self.spending.elapsed, self.spending.usage)
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
             case events.RoundFinished():
                 self.origin["round_ended"] = True
-                self._is_checked, self._changes = True, event.changes
+                self._finished = event
             case events.ValidatorsFinished():
                 self.red = tuple(result for result in event.results if not result.passed)
             case events.VerdictRecorded():

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -24,30 +24,24 @@ _LOOK = 0.5
 
 
 class LastingStream:
-    """A text stream that ignores writes after the first failure: the reader is gone, or the disk is full."""
+    """A text stream whose writes may fail without an error: the reader is gone, or the disk is full."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._failed = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write the text."""
-        self._try(self._stream.write, text)
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream."""
-        self._try(self._stream.flush)
-
-    def _try(self, action: Callable[..., object], *text: str) -> None:
-        try:
-            if not self._failed:
-                action(*text)
-        except (OSError, ValueError):
-            self._failed = True
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class Progress:
