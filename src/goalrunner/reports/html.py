@@ -30,6 +30,8 @@ from goalrunner.reports.steps import LONGEST_WORDS
 
 _STEPS, _DIFF = 6_000, 4_000
 """Steps, and lines of diffs that a page shows at most: they are shared out among the rounds."""
+_OUTPUTS = 3_000
+"""Newest steps whose output is shown; beside these what the verdict cites."""
 _LONGEST, _SHORTEST, _MANY = 4_000, 400, 200
 """Bytes at each end of one output: of what the verdict cites, and of one among many."""
 _OPEN = 5
@@ -178,9 +180,10 @@ class RunPage:
             part.left_out, part.entries = len(part.entries) - len(kept), kept
             part.is_open = len(self.rounds) <= _OPEN or part is self.rounds[-1] or any(map(self.is_cited, kept))
         entries = [entry for part in self.rounds for entry in part.entries]
-        for entry in entries:
+        newest = len(entries) - _OUTPUTS
+        for index, entry in enumerate(entries):
             output = entry.observation.output if entry.observation and not entry.is_hidden else None
-            if output and output.size:
+            if output and output.size and (index >= newest or self.is_cited(entry)):
                 size = _LONGEST if len(entries) <= _MANY or self.is_cited(entry) else _SHORTEST
                 try:
                     entry.output = _excerpt(*ends(output, size), output.size - 2 * size)

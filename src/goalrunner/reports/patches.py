@@ -60,9 +60,9 @@ class FileDiff:
         """How many lines were added and removed."""
         return "binary" if self.binary else f"+{self.added} −{self.removed}"
 
-    def coloured(self) -> Iterator[tuple[str, str]]:
+    def html(self, *, colours: bool = True) -> Iterator[tuple[str, str]]:
         """Yield each line with its HTML. A hunk is coloured as one text: a string may have several lines."""
-        lexer = _lexer(self.path.rpartition("/")[2].rpartition(".")[2].lower())
+        lexer = _lexer(self.path.rpartition("/")[2].rpartition(".")[2].lower()) if colours else None
         for is_code, group in groupby(self.lines, key=lambda line: line[0] not in ("@", "")):
             listed = list(group)
             plain = [escape(text) for _, text in listed]
