@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from goalrunner.checking.environment import (
@@ -205,7 +206,8 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
     name = f".goal-probe-{os.urandom(6).hex()}"
     try:
         with os.scandir(workspace) as entries:
-            hide = frozenset(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+            files = (entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+            hide = frozenset(islice(files, 1))
     except OSError as error:
         return f"{workspace} cannot be read: {error.strerror}"
     put = {f"{name}/put": File(stat.S_IFREG | 0o644, b"original\n")}
