@@ -33,15 +33,12 @@ class FrameworkConversation:
     """What the conversations over a framework have in common. Subclasses add `send`, `load` and checkpoints."""
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Run one turn."""
         raise NotImplementedError
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Continue with the chat that an earlier process recorded."""
         raise NotImplementedError
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin with the chat of another run."""
         self.load(messages, Unfinished(), recorder)
         for message in messages:
             recorder.message(message)

@@ -123,7 +123,6 @@ class OpenHandsConversation(FrameworkConversation):
 
     @property
     def llm(self) -> OutsideModel:
-        """The agent's model; `judge = "agent"` uses it with an account of its own."""
         return openhands_model(self.conversation.agent.llm)
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:

@@ -63,7 +63,6 @@ class StrandsConversation(FrameworkConversation):
 
     @property
     def llm(self) -> OutsideModel:
-        """The agent's model; `judge = "agent"` uses it with an account of its own."""
         return strands_model(self.agent.model)
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
@@ -98,7 +97,6 @@ class StrandsConversation(FrameworkConversation):
         )
 
     def restore(self, checkpoint: object) -> None:
-        """Load a snapshot."""
         self.agent.load_snapshot(checkpoint)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:

@@ -160,7 +160,6 @@ class ChatConversation:
         self._add(tool_message(call.id, shown(known or await recorder.tool_result(cut))), recorder)
 
     def checkpoint(self) -> ChatCheckpoint:
-        """Return a copy of the conversation."""
         return ChatCheckpoint(tuple(copy.deepcopy(self.messages)), self.system_prompt, self.llm, self._objective)
 
     def restore(self, checkpoint: object) -> None:
