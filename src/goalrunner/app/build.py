@@ -94,8 +94,7 @@ def open_run(
         journal,
         Prompts(goal, options.resume_prompt, options.prompt, facts).render,
         fresh_rounds=not goal.preserve_context,
-        check_models=config.preflight,
-        preflight_models=config.foresee,
+        preflight=config.foresee,
         resumption=left,
     )
     for account, llm in config.models.items():
@@ -111,7 +110,6 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
     """
     goal = within_parent(goal, options.home)
     config = resolve(goal, options)
-    config.preflight()
     warned = asyncio.run(config.foresee())
     goal_validators(config, ProcessLauncher())
     lines: list[tuple[str, str]] = []

@@ -100,7 +100,8 @@ class RunConfig:
         refuse_hopeless(self.goal, self.options.environ)
 
     async def foresee(self) -> tuple[str, ...]:
-        """Look up the models, that of a passed conversation as well, and return warnings. Raise GoalError."""
+        """Check all that `preflight` does, look up the models, and return warnings. Raise GoalError."""
+        self.preflight()
         own = getattr(self.options.conversation, "llm", None)
         llms = (*self.models.values(), *([own] if isinstance(own, LLM) else []))
         found = await asyncio.gather(*(llm.foresee() for llm in llms), return_exceptions=True)

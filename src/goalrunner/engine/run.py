@@ -34,21 +34,19 @@ class Run:
         render: Callable[[decision.Brief], str],
         *,
         fresh_rounds: bool,
-        check_models: Callable[[], None] = lambda: None,
-        preflight_models: Callable[[], Awaitable[Sequence[str]]] | None = None,
+        preflight: Callable[[], Awaitable[Sequence[str]]] | None = None,
         resumption: Resumption | None = None,
     ) -> None:
         """`render` returns the text of a prompt; `fresh_rounds` restores the conversation before each retry.
 
-        `check_models` is called before anything else, then `preflight_models` is awaited once, which returns warnings (in a
-        run resumed after its baseline, before the next round). A GoalError of either ends the run.
+        `preflight()` is awaited once before anything else (in a run resumed after its baseline, before the next round), and
+        returns warnings. Its GoalError ends the run.
         """
         self.parts = parts
         self._journal = journal
         self._render = render
         self._fresh_rounds = fresh_rounds
-        self._check_models = check_models
-        self._preflight_models = preflight_models
+        self._preflight = preflight
         # Before a chat is loaded.
         self._checkpoint = parts.conversation.checkpoint() if fresh_rounds else None
         self.resumption = resumption or Resumption()
@@ -166,8 +164,7 @@ class Run:
     async def advance(self) -> decision.RunRound | events.RunEnded:  # noqa: C901  one arm per step
         """Perform steps until the agent has to work or the run ends."""
         if self.state.phase is Phase.READY:
-            self._check_models()
-            await self._preflight()
+            await self._check()
         if self.tracker.last is None:
             await self.tracker.take("start")
         await self._checks.keep_start()
@@ -175,7 +172,7 @@ class Run:
             step = decision.decide(self.state)
             match step:
                 case decision.RunRound():
-                    await self._preflight()
+                    await self._check()
                     return step
                 case events.RunEnded(stop_reason=StopReason.QUESTION_OPEN) if await self._approvals.answers_all():
                     pass
@@ -203,9 +200,9 @@ class Run:
             self._journal.count(self.parts.replaced())
             self._journal.save()
 
-    async def _preflight(self) -> None:
-        """Check once in each process that agent and judge can answer, before anything is spent."""
-        preflight, self._preflight_models = self._preflight_models, None
+    async def _check(self) -> None:
+        """Check once in each process that agent, judge and validators can work, before anything is spent."""
+        preflight, self._preflight = self._preflight, None
         if preflight is not None:
             for note in await preflight():
                 self._journal.append(events.NoteAdded(note=note))
