@@ -18,13 +18,13 @@ from goalrunner.core.ports import Completion, Launcher
 from goalrunner.core.shell_programs import started
 from goalrunner.snapshots.cleanup import remove
 from goalrunner.snapshots.diff import Patterns
-from goalrunner.system.launcher import SHELL
+from goalrunner.system.launcher import SHELL, tail_of
 
 SETUP_TIMEOUT = 1_800.0
 """Seconds that `setup` may take."""
 
-_LINES, _BYTES = 8, 100_000
-"""Lines of the end of its output that an error shows, and bytes of the end that are read."""
+_LINES = 8
+"""Lines of the end of its output that an error shows."""
 
 _CACHES = frozenset({".cache", ".vite", ".vite-temp", ".vitest", ".lock"})
 """Names at the top of a product that tools write at every use. They are not kept."""
@@ -148,9 +148,7 @@ def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
 
 def _failure(command: str, done: Completion) -> EnvironmentFailed:
     """Return the error with the end of the output."""
-    with done.output.open("rb") as file:
-        file.seek(max(0, done.output.stat().st_size - _BYTES))
-        lines = [line.rstrip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    lines = [line.rstrip() for line in tail_of(done.output).splitlines() if line.strip()]
     end = "".join(f"\n  {line}" for line in lines[-_LINES:])
     why = done.error or f"exit {done.exit_code}"
     return EnvironmentFailed(
