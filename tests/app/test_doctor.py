@@ -174,7 +174,7 @@ def test_a_command_of_the_goal_is_looked_for_and_runs_in_a_real_round_only(progr
         "program",
         "bad",
         "the agent command cannot be started: ./work.sh: not found",
-        "correct [agent] command; its path begins at the workspace",
+        "install it, or correct [agent] command; a relative path begins at the workspace",
     )
     script = programs.root / "workspace/work.sh"
     script.write_text("#!/bin/sh\nprintf 'it works' > goal-doctor.txt\n")

@@ -216,24 +216,6 @@ async def test_the_model_of_an_external_agent_cannot_be_the_judge(place: Path, t
         await session.arun(wanted, RunOptions(home=tmp_path / "home"))
 
 
-async def test_an_agent_that_is_planted_in_the_workspace_is_never_started(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    double = own / "double-agent"
-    plants = "printf '#!/bin/sh\\necho 3 > done\\necho planted\\n' > double-agent"
-    double.write_text(f"#!/bin/sh\n{plants}\nchmod +x double-agent\necho 1 >> done\necho honest\n")
-    double.chmod(0o755)
-    monkeypatch.setenv("PATH", f".:{place}:{own}:{os.environ['PATH']}")
-    config = AgentConfig(use="command", command=("double-agent", "{args}"))
-
-    outcome, _ = await run(goal(place, config, max_iterations=3), tmp_path / "home")
-
-    assert (outcome.status, outcome.iterations) == ("capped", 3)
-    assert (place / "done").read_text() == "1\n1\n1\n"
-
-
 def test_the_first_lines_show_the_command_without_places_that_hold_nothing(place: Path) -> None:
     chosen = Preset(argv=("mine", "{model}", "-p", "{args}", "{prompt}"))
     named = resolve_agent(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
