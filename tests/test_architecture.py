@@ -6,8 +6,10 @@ import ast
 import re
 import subprocess
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +51,15 @@ def test_the_top_level_holds_only_the_files_and_folders_of_the_design() -> None:
         pytest.skip("not a git checkout")
     top = {name.split("/")[0] for name in listed}
     assert {name for name in top if not name.startswith(".")} <= TOP_LEVEL
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = grimp.build_graph("goalrunner", cache_dir=None)  # imports in functions and for type checks included
+    sorter = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 UNCLEAR = re.compile(r"\b(?:nobody|somebody|whoever|anybody|everybody|(?:is|are|was|were) told|owns)\b", re.IGNORECASE)

@@ -1,6 +1,6 @@
 """Goal Runner: drive an agent round after round until the runner itself holds the proof that it is done.
 
-Importing this package runs nothing and loads nothing; each name is loaded at its first use.
+Importing this package runs nothing; each name is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from goalrunner import core
 
 if TYPE_CHECKING:
     from goalrunner.agents.chat import ChatConversation as ChatConversation
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from goalrunner.judge.verdict_schema import JudgeOutcome as JudgeOutcome
     from goalrunner.llm import LLM as LLM
     from goalrunner.transcripts import read_transcript as read_transcript
+
+__version__ = core.VERSION
 
 _HOMES = {
     "ApprovalAnswer": "core.agent_ports",

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from goalrunner.core import events
 from goalrunner.core.activity import CommandStarted, PersonNeeded, RetryScheduled
+from goalrunner.reports import open_progress
 from goalrunner.reports.layout import clean
 from goalrunner.reports.live import LiveProgress
-from goalrunner.reports.progress import open_progress
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
 

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
-from goalrunner.reports.status import block, code, escaped, summary_markdown
+from goalrunner.reports.markdown import block, code, escaped, summary_markdown
 from tests.support.told_run import outcome
 
 ATTACKS = [

@@ -19,8 +19,9 @@ from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.verdict import GoalVerdict
+from goalrunner.reports import open_progress
 from goalrunner.reports.live import LiveProgress
-from goalrunner.reports.progress import Progress, is_interactive, open_progress
+from goalrunner.reports.progress import Progress, is_interactive
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
 
@@ -308,7 +309,7 @@ def test_lines_live_on_a_terminal_alone() -> None:
 def test_a_pipe_never_loads_rich(tmp_path: Path) -> None:
     code = dedent("""\
         import sys
-        from goalrunner.reports.progress import open_progress
+        from goalrunner.reports import open_progress
         from tests.support import told_run
         with open_progress(sys.stdout) as progress:
             for record in told_run.two_rounds():

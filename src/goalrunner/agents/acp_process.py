@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from goalrunner import __version__
 from goalrunner.agents.external_agents import ExternalAgent, program_of
 from goalrunner.agents.external_chat import (
     NOT_STARTED,
@@ -22,6 +21,7 @@ from goalrunner.agents.external_chat import (
 from goalrunner.agents.jsonrpc import Peer, Refusal
 from goalrunner.agents.parser import UsageReported, at, items, number, text
 from goalrunner.agents.turn import usage_delta
+from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import AgentRun
 from goalrunner.core.agent_preset import BudgetName, Scope
 from goalrunner.core.errors import AgentError
@@ -100,7 +100,7 @@ class AcpProcess:
         hello = {
             "protocolVersion": PROTOCOL_VERSION,
             "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
-            "clientInfo": {"name": "goal", "title": "goal", "version": __version__},
+            "clientInfo": {"name": "goal", "title": "goal", "version": VERSION},
         }
         answer = await self._ask("initialize", hello)
         version = at(answer, "protocolVersion")

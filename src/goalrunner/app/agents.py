@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner import __version__
 from goalrunner.agents.external_agents import program_of
+from goalrunner.core import VERSION
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig
@@ -116,7 +116,7 @@ class AgentFacts:
 
 
 _ALL = Can(resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True)
-CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), __version__)  # the built-in agent
+CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), VERSION)  # the built-in agent
 
 
 def survey(

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner import __version__
 from goalrunner.app.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
 from goalrunner.app.revision_checks import RevisionChecks
 from goalrunner.app.run_options import goal_judge, goal_redactor, redacted_events
+from goalrunner.core import VERSION
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
@@ -58,7 +58,7 @@ class AuditJob:
             *(goal.objective, goal.success_criteria, goal.constraints, goal.deliverable),
             goal.agent.model,
         ]
-        about += [judge.model_dump(mode="json"), repr(audit_form(judge.system_prompt)), self.policy, __version__]
+        about += [judge.model_dump(mode="json"), repr(audit_form(judge.system_prompt)), self.policy, VERSION]
         found.update(json.dumps([*about, self.format, trail.format, trail.partial]).encode())
         for item in trail.items:
             text = trail.read(item).encode(errors="replace")

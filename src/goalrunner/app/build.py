@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from goalrunner import __version__
 from goalrunner.app.external_agent import external_notes
 from goalrunner.app.memory import recall
 from goalrunner.app.parts import Notifier, critic_rule, goal_validators, make_parts
@@ -17,6 +16,7 @@ from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, 
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve, within_parent
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
+from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
 from goalrunner.core.goal import Goal
@@ -190,7 +190,7 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
         workspace=str(config.workspace),
         models=config.model_names,
         agent_command=config.agent.words if config.agent else "",
-        version=__version__,
+        version=VERSION,
         labels=config.labels,
         check_environment=config.check.kind if config.check else "",
         checks=check_lines(goal, config.check) if config.check else "",

@@ -10,11 +10,11 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from goalrunner import __version__
 from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions, goal_models
+from goalrunner.core import VERSION
 from goalrunner.core.activity import context_with
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
@@ -231,7 +231,7 @@ async def resume_run(
         await run.resume(
             RunResumed(
                 plan=plan,
-                version=__version__,
+                version=VERSION,
                 note=note,
                 in_flight=in_flight,
                 deadline_at=deadline_at(run.parts.clock.now(), seconds),

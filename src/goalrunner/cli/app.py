@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from goalrunner import __version__
 from goalrunner.cli import output
+from goalrunner.core import VERSION
 
 GROUPS = {
     "Run": {
@@ -125,7 +125,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        output.say(f"goal {__version__}\n")
+        output.say(f"goal {VERSION}\n")
         raise typer.Exit
 
 

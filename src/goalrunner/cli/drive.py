@@ -40,8 +40,8 @@ def drive(
     `copy` is a copy of the outcome; it and the files for CI were opened before the agent could redirect them.
     """
     from goalrunner.records.run_folder import RunFolder
+    from goalrunner.reports import open_progress
     from goalrunner.reports.figures import outcome_text
-    from goalrunner.reports.progress import open_progress
 
     stream = sys.stderr if json else sys.stdout
     with open_progress(stream, quiet=quiet, place=workspace_state) as progress:
@@ -172,9 +172,9 @@ class CiFiles:
             return
         from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
+        from goalrunner.reports.markdown import summary_markdown
         from goalrunner.reports.next_steps import origin_of
         from goalrunner.reports.progress import LastingStream
-        from goalrunner.reports.status import summary_markdown
 
         state: RunState | None = None
         changed: tuple[Change, ...] = ()

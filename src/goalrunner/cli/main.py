@@ -9,8 +9,8 @@ import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from goalrunner import __version__
 from goalrunner.cli import output
+from goalrunner.core import VERSION
 from goalrunner.core.errors import ExitCode, GoalError, GoalFileError
 
 READER_GONE = 141  # exit code if the reader of stdout has closed it: 128 + SIGPIPE
@@ -98,4 +98,4 @@ def _crash_text(error: Exception) -> str:
     from goalrunner.reports.layout import clean
 
     text = clean(Redactor(os.environ).text("".join(traceback.format_exception(error))))
-    return f"{text}Error: internal error, a defect of goal {__version__}; please report it with the lines above"
+    return f"{text}Error: internal error, a defect of goal {VERSION}; please report it with the lines above"

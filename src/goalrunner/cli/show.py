@@ -154,7 +154,8 @@ def watch(run: options.Run = None) -> int:
     from goalrunner.cli.drive import workspace_state
     from goalrunner.records.event_log import read_records
     from goalrunner.records.files import is_written
-    from goalrunner.reports.progress import is_interactive, open_progress
+    from goalrunner.reports import open_progress
+    from goalrunner.reports.progress import is_interactive
     from goalrunner.reports.show import show_live, show_text
 
     folder = runs.find(run)

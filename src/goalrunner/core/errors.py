@@ -10,10 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from goalrunner.core.outcome import GoalOutcome
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -90,10 +87,10 @@ class ConversationBusy(UsageError):
 class RecordError(GoalError):
     """A run's log, transcript or artifact cannot be written or read back; names file and byte offset.
 
-    `outcome` is the outcome of the run that it ended, if known; None outside of a run.
+    `outcome` is the GoalOutcome of the run that it ended, if known; None outside of a run.
     """
 
-    outcome: GoalOutcome | None = None
+    outcome: Any = None
 
 
 @contextmanager

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from goalrunner.llm.client import LLM
 from goalrunner.llm.library import warm_up
-from goalrunner.llm.outside import CustomModel, Tape, as_model, is_custom
-from goalrunner.llm.transport import Reply, ToolCall, ToolSpec
+from goalrunner.llm.outside import CustomModel, ScriptedModel, as_model, is_custom, is_scripted
+from goalrunner.llm.provider import ProviderModel
+from goalrunner.llm.transport import Reply, Tape, ToolCall, ToolSpec
 
 __all__ = ["LLM", "CustomModel", "Reply", "Tape", "ToolCall", "ToolSpec", "as_model", "is_custom", "warm_up"]
+
+
+def _class_of(model: str) -> type[LLM]:
+    return ScriptedModel if is_scripted(model) else ProviderModel
+
+
+LLM.class_of = _class_of

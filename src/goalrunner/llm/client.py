@@ -7,7 +7,7 @@ import copy
 import random
 from asyncio import sleep
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from goalrunner.core.activity import RetryScheduled, report
 from goalrunner.core.agent_ports import Message
@@ -15,10 +15,7 @@ from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.failure import TRANSIENT, Endpoint, FailureKind, ProviderFailure, explain
-from goalrunner.llm.transport import Draft, Reply, Request, ToolSpec
-
-if TYPE_CHECKING:
-    from goalrunner.llm.outside import Tape
+from goalrunner.llm.transport import Draft, Reply, Request, Tape, ToolSpec
 
 Answer = TypeVar("Answer")
 
@@ -70,16 +67,12 @@ class LLM:
     """
 
     endpoint = Endpoint()  # what an error message names
+    class_of: ClassVar[Callable[[str], type[LLM]]]
+    """Return the subclass for a model's name; set by the package, which imports the subclasses."""
 
     def __new__(cls, model: str = "", *_: Any, **__: Any) -> Self:
         """Make a model of the class that the name asks for."""
-        if cls is LLM:
-            from goalrunner.llm.outside import ScriptedModel, is_scripted
-            from goalrunner.llm.provider import ProviderModel
-
-            chosen: Any = ScriptedModel if is_scripted(model) else ProviderModel
-            return super().__new__(chosen)  # type: ignore[no-any-return]
-        return super().__new__(cls)
+        return super().__new__(cls.class_of(model) if cls is LLM else cls)  # type: ignore[return-value]
 
     def __init__(
         self,

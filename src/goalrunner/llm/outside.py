@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import threading
-import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,20 +19,16 @@ from goalrunner.core.errors import (
     ModelError,
     ModelNotFound,
     ProviderUnavailable,
-    RecordError,
     RequestRejected,
-    UsageError,
     kind_of,
     one_line,
 )
 from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import LLM
 from goalrunner.llm.failure import FailureKind, ProviderFailure
 from goalrunner.llm.transport import Draft, Reply, Request
-from goalrunner.records.files import AppendFile
 from goalrunner.system.launcher import in_thread
 
 PREFIX = "scripted/"
@@ -160,44 +154,6 @@ class ScriptedModel(LLM):
             )
         self._next += 1
         return self._lines[self._next - 1]
-
-
-class Tape:
-    """A file to which each reply is appended, the agent's and the judge's; each line is on disk when `record` returns.
-
-    `redact` replaces secrets in every text before it is written. The file is opened once, so what is put at its path later,
-    such as a link, is never written to. Raises UsageError if the file cannot be created or is not empty.
-    """
-
-    def __init__(self, path: Path | str, *, redact: Callable[[str], str] = str) -> None:
-        self.path = Path(path)
-        self._redact = redact
-        self._lock = threading.Lock()
-        target = self.path.resolve()  # a link that the user gave is followed
-        if target.exists() and not (target.is_file() and target.stat().st_size == 0):
-            raise UsageError(f"{self.path} exists and is not an empty file", "Name another file for the recording.")
-        try:
-            self._file = AppendFile(target)
-        except RecordError as error:
-            hint = "Name a file in a folder that exists and is writable."
-            raise UsageError(f"the recording cannot be written: {error.message}", hint) from error
-        weakref.finalize(self, self._file.close)
-
-    def record(self, account: Account, reply: Reply) -> None:
-        """Append one reply. Raise RecordError if the line cannot be written whole."""
-        line: dict[str, Any] = {"account": account, "text": self._clean(reply.text)}
-        if reply.tool_calls:
-            line["tool_calls"] = [
-                {"id": call.id, "name": self._clean(call.name), "arguments": self._clean(call.arguments)}
-                for call in reply.tool_calls
-            ]
-        line["usage"] = reply.usage.model_dump(include={"input_tokens", "output_tokens", "cost_usd"})
-        line["finish_reason"] = reply.finish_reason
-        with self._lock:
-            self._file.append(json.dumps(line, allow_nan=False).encode())
-
-    def _clean(self, text: str) -> str:
-        return clean(self._redact(text))
 
 
 CUSTOM = "custom/"  # how the names of functions and objects begin

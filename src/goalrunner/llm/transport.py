@@ -1,17 +1,23 @@
-"""Requests to models, and their replies."""
+"""Requests to models, their replies, and the recording of replies."""
 
 from __future__ import annotations
 
 import json
 import re
 import secrets
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from goalrunner.core.agent_ports import Message
+from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.events import Account
 from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
+from goalrunner.records.files import AppendFile
 
 MALFORMED = "malformed_arguments"  # the key under which arguments that are not a JSON object are sent
 
@@ -134,3 +140,41 @@ class Draft:
             for call in self.calls.values()
         ]
         return Reply(clean(self.text), tuple(calls), usage, self.finish_reason)
+
+
+class Tape:
+    """A file to which each reply is appended, the agent's and the judge's; each line is on disk when `record` returns.
+
+    `redact` replaces secrets in every text before it is written. The file is opened once, so what is put at its path later,
+    such as a link, is never written to. Raises UsageError if the file cannot be created or is not empty.
+    """
+
+    def __init__(self, path: Path | str, *, redact: Callable[[str], str] = str) -> None:
+        self.path = Path(path)
+        self._redact = redact
+        self._lock = threading.Lock()
+        target = self.path.resolve()  # a link that the user gave is followed
+        if target.exists() and not (target.is_file() and target.stat().st_size == 0):
+            raise UsageError(f"{self.path} exists and is not an empty file", "Name another file for the recording.")
+        try:
+            self._file = AppendFile(target)
+        except RecordError as error:
+            hint = "Name a file in a folder that exists and is writable."
+            raise UsageError(f"the recording cannot be written: {error.message}", hint) from error
+        weakref.finalize(self, self._file.close)
+
+    def record(self, account: Account, reply: Reply) -> None:
+        """Append one reply. Raise RecordError if the line cannot be written whole."""
+        line: dict[str, Any] = {"account": account, "text": self._clean(reply.text)}
+        if reply.tool_calls:
+            line["tool_calls"] = [
+                {"id": call.id, "name": self._clean(call.name), "arguments": self._clean(call.arguments)}
+                for call in reply.tool_calls
+            ]
+        line["usage"] = reply.usage.model_dump(include={"input_tokens", "output_tokens", "cost_usd"})
+        line["finish_reason"] = reply.finish_reason
+        with self._lock:
+            self._file.append(json.dumps(line, allow_nan=False).encode())
+
+    def _clean(self, text: str) -> str:
+        return clean(self._redact(text))

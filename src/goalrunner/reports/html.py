@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from goalrunner import __version__
 from goalrunner.app.run_snapshots import snapshots_of
-from goalrunner.core import events
+from goalrunner.core import VERSION, events
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
 from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, TranscriptRef
@@ -285,6 +284,6 @@ def rendered(template: str, filters: Mapping[str, Callable[..., Any]] | None = N
         "count": figures.count,
         "spent": figures.spent,
         "share": figures.share,
-        "version": __version__,
+        "version": VERSION,
     }
     return environment.get_template(template).render(**{**tools, "style": style, "digest": digest, **values})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from goalrunner.core.activity import Activity, Remark
 from goalrunner.core.events import Record, RoundStarted, RunEnded
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
-from goalrunner.reports.ci import is_github, neutral
+from goalrunner.reports.ci import neutral
 from goalrunner.reports.current import Current
 from goalrunner.reports.layout import Fact, Line, laid_out
 from goalrunner.reports.narrative import UNLIMITED, Narrative
@@ -175,30 +174,13 @@ class Progress:
         self._stream.flush()
 
 
-def open_progress(
-    stream: TextIO,
-    *,
-    quiet: bool = False,
-    place: Callable[[str], str] | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> Progress:
-    """Return live progress for a terminal and plain lines for other streams. Rich is imported for a terminal only."""
-    if quiet or not is_interactive(stream, environ):
-        colours = not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
-        return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ))
-    from goalrunner.records.redaction import Redactor
-    from goalrunner.reports.live import LiveProgress
-
-    return LiveProgress(stream, place, environ=environ, redact=Redactor(environ).text)
-
-
 def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Return whether the stream is a terminal whose lines can be redrawn; in CI there is none, whatever it seems to be."""
     try:
-        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not _is_set(environ, "CI")
+        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not is_set(environ, "CI")
     except ValueError:
         return False
 
 
-def _is_set(environ: Mapping[str, str], name: str) -> bool:
+def is_set(environ: Mapping[str, str], name: str) -> bool:
     return environ.get(name, "").lower() not in ("", "0", "false")

@@ -1,13 +1,10 @@
-"""How a run stands: `goal status`, its last lines, the labels that weaken it, and its summary in Markdown."""
+"""How a run stands: `goal status`, its last lines, and the labels that weaken it."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from html import escape
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
@@ -17,8 +14,6 @@ from goalrunner.reports.layout import (
     Fact,
     Line,
     Tone,
-    clean,
-    cut,
     facts,
     home_path,
     model_name,
@@ -28,7 +23,6 @@ from goalrunner.reports.layout import (
 from goalrunner.reports.next_steps import message_lines, next_steps, summary_of
 
 if TYPE_CHECKING:
-    from goalrunner.core.observation import Change, EvidenceRow
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.verdict import ValidatorResult
 
@@ -52,14 +46,6 @@ _MEANINGS = {
     "hidden checks readable": "The agent could read what the hidden validators check.",
     "unasked actions": "The agent did something without the approval that the goal requires.",
 }
-_LONGEST, _LONGEST_BLOCK = 300, 4_000
-"""Characters of a line, and of a block of output."""
-_MOST = 50
-"""Requirements, citations of one requirement, and files that are listed. A comment on GitHub has at most 65,536 characters."""
-_SPECIAL = re.compile(r"[\\`*_\[\]|~$!]")
-_LINKS = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\bGH)(?=-\d)", re.IGNORECASE)
-"""Where GitHub and GitLab make mentions, references and links of plain text; a backslash does not prevent that."""
-_KINDS = {"added": "A", "modified": "M", "deleted": "D", "repository": "git"}
 _REVERTED = 5
 """Most paths in the command that restores unverified files."""
 _TAIL = 5
@@ -199,84 +185,3 @@ def figures_text(outcome: GoalOutcome) -> str:
     """Return rounds, time, tokens, dollars and changes: "2 rounds · 3 min 12 s · 41,210 tokens · $0.21"."""
     rounds = figures.count(outcome.iterations, "round")
     return " · ".join([rounds, summary_of(outcome).spend, *figures.diff_stat(outcome.changes)])
-
-
-def summary_markdown(
-    outcome: GoalOutcome,
-    *,
-    files: Sequence[Change] = (),
-    red: Sequence[ValidatorResult] = (),
-    origin: Mapping[str, Any] | None = None,
-) -> str:
-    """Return verdict, evidence, what is missing, changed files, spend, and the commands that come next.
-
-    `files` are those that the run changed; `red` are the validators that failed last, whose output is shown unless they are
-    hidden; `origin` is that of `origin_of`.
-    """
-    from goalrunner.reports.html import rendered
-
-    groups = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
-    steps = [f"{step.text}  # {step.label}" for step in next_steps(summary_of(outcome, origin))]
-    labels = [". ".join(line.text for line in label_lines([label])) for label in outcome.labels]
-    lists = {
-        "What weakens the result": [escaped(label) for label in labels],
-        "Changed files": [f"{_KINDS[file.kind]} {code(file.path)}" for file in files],
-    }
-    return rendered(
-        "summary.md.j2",
-        {"escaped": escaped, "code": code, "block": block, "cited": _cited, "title": _title},
-        outcome=outcome,
-        figures=figures_text(outcome),
-        groups=[list(rows) for _, rows in groups],
-        red=red,
-        lists=lists,
-        steps="\n".join(steps),
-        most=_MOST,
-    )
-
-
-def _cited(rows: Sequence[EvidenceRow]) -> str:
-    """Return what is missing and cited for a requirement, as a cell of a table."""
-    missing = f"missing: {escaped(rows[0].missing)}" if rows[0].missing and rows[0].kind == "criterion" else ""
-    cells = [missing, *(_citation(row) for row in rows[:_MOST] if row.observation)]
-    return "<br>".join(filter(None, cells)) or "no evidence is cited"
-
-
-def _citation(row: EvidenceRow) -> str:
-    if not row.known:
-        return f"{code(row.observation)} does not exist"
-    said = row.quote if row.quote is not None else row.fact
-    parts = [code(row.observation), code(row.command or row.source), *(["→", code(said)] if said else [])]
-    parts = [part.replace("|", "\\|") for part in parts]  # a table needs it in code as well
-    parts += [f"(reported by {escaped(row.reported_by)})"] if row.reported_by else []
-    return " ".join([*parts, *([f"(stale: {escaped(row.stale)})"] if row.stale else [])])
-
-
-def escaped(text: str) -> str:
-    """Return the beginning of a text as one line of Markdown in which nothing has a meaning."""
-    return _title(text, _SPECIAL)
-
-
-def _title(text: str, special: re.Pattern[str] | None = None) -> str:
-    """Return the beginning of a text as one line of HTML without mentions and links."""
-    shown = cut(one_line(text), _LONGEST)
-    marked = special.sub(r"\\\g<0>", shown) if special else shown
-    return _LINKS.sub("\u200b", escape(marked, quote=False))
-
-
-def code(text: str) -> str:
-    """Return the beginning of a text as code in one line."""
-    shown = cut(one_line(text), _LONGEST)
-    marks = _fence(shown, 1)
-    return f"{marks}{shown}{marks}" if shown and "`" not in shown else f"{marks} {shown} {marks}"
-
-
-def block(text: str, language: str = "text") -> str:
-    """Return the end of a text as a block of code."""
-    shown = clean(text.expandtabs(4)).strip("\n")[-_LONGEST_BLOCK:]
-    marks = _fence(shown, 3)
-    return f"{marks}{language}\n{shown}\n{marks}"
-
-
-def _fence(text: str, least: int) -> str:
-    return "`" * max([least, *(len(run) + 1 for run in re.findall("`+", text))])

@@ -19,8 +19,6 @@ from signal import SIGKILL, Signals
 
 import psutil
 
-import goalrunner
-
 VARIABLE = "GOALRUNNER_LAUNCH"
 """The environment variable with the tokens of all launches that a process descends from, outermost first, joined by colons."""
 
@@ -209,7 +207,7 @@ def start_helper(
     # A small environment without keys, in which Python finds the same modules as here.
     installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     environment = {name: os.environ[name] for name in _NEEDED if name in os.environ}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(goalrunner.__file__).parents[1]), *installed])
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *installed])
     source, sink = os.pipe()
     try:
         with starting:
