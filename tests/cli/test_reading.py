@@ -167,6 +167,15 @@ def test_a_file_where_a_run_is_expected_says_how_to_judge_it(
     )
 
 
+def test_so_does_a_folder_of_events(own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(own_home, "k3f9-one")
+    (tmp_path / "empty").mkdir()
+    assert main(["status", str(tmp_path / "empty")]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"Error: {tmp_path / 'empty'}: the format of this transcript is not known\n"
+    )
+
+
 def write_log(folder: Path, records: list[Record]) -> None:
     lines: list[bytes] = []
     for record in records:

@@ -380,6 +380,23 @@ def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() 
     assert stream.getvalue().splitlines()[-1].endswith("0 tokens · $0.00")
 
 
+def test_a_round_that_was_interrupted_keeps_its_number_and_is_timed_from_the_resume() -> None:
+    past = told_run.two_rounds()
+    state = None
+    for record in past[:3]:
+        state = apply(state, record)
+    assert state is not None
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.on_state(state)
+    for record in past[6:]:
+        progress.on_record(record)
+    lines = stream.getvalue().splitlines()
+    assert lines[4].startswith("round 1    · shell   pytest -q tests/test_parser.py")
+    began, ended = past[2].elapsed, past[14].elapsed
+    assert lines[8] == f"           round 1 took {ended - began:.1f} s since it was resumed"
+
+
 def test_only_a_terminal_needs_streamed_text() -> None:
     stream = io.StringIO()
     assert not isinstance(Progress(stream), TextObserver)

@@ -79,13 +79,14 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
     try:
         folder = find(reference)
     except RunNotFound:
-        if reference is not None and is_file(reference):
-            from goalrunner.transcripts import check_format
+        if reference is None or not os.path.exists(reference):  # noqa: PTH110 - never raises
+            raise
+        from goalrunner.transcripts import check_format
 
-            check_format(Path(reference))
-            hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
-            raise UsageError(f"{reference} is a file: give the objective to judge it by", hint) from None
-        raise
+        check_format(Path(reference))
+        kind = "file" if is_file(reference) else "folder"
+        hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
+        raise UsageError(f"{reference} is a {kind}: give the objective to judge it by", hint) from None
     summary = Summary(run_folder.read_summary(folder))
     if json:
         output.say({**summary.values, "path": str(folder.path)})

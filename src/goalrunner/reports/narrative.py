@@ -162,7 +162,8 @@ class Narrative:
         self._created: events.GoalCreated | None = None
         self._finished: events.RoundFinished | None = None
         self._began = (0.0, Usage())
-        """Active time and usage at the start of the round."""
+        """Active time and usage at the start of the round, or when the run was resumed in it."""
+        self._resumed = False
 
     def tell(self, record: events.Record) -> list[Line]:
         """Return the lines of a record; most have none."""
@@ -180,6 +181,7 @@ class Narrative:
             used = self.spending.usage.since(before)
             parts = [figures.elapsed(record.elapsed - seconds), *figures.diff_stat(self._finished.changes)]
             parts += figures.spent(used) if used.tokens or used.known_cost_usd else ()
+            parts[0] += " since it was resumed" * self._resumed
             yield Fact("", f"round {number} took {' · '.join(parts)}")
 
     def take_up(self, state: RunState) -> list[Line]:
@@ -191,6 +193,9 @@ class Narrative:
         self.spending.usage = state.total
         self.red = tuple(result for result in state.validators if not result.passed)
         self.origin, self.round = origin_of(state), state.round
+        self._began, self._resumed = (state.elapsed, state.total), True
+        if 0 < state.round != state.counted:
+            self.label = f"round {state.round}"
         most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
         noun = "round" if (state.plan.max_iterations or state.iterations) == 1 else "rounds"
         about = {"workspace": state.workspace, "models": state.models, "agent_command": state.agent_command}
@@ -213,7 +218,7 @@ class Narrative:
             case events.RoundStarted():
                 self.label, self.message = f"round {event.round}", None
                 self.round, self._finished = event.round, None
-                self._began = (self.spending.elapsed, self.spending.usage)
+                self._began, self._resumed = (self.spending.elapsed, self.spending.usage), False
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
             case events.RoundFinished():
