@@ -293,6 +293,11 @@ async def test_a_workspace_that_is_a_link_is_overlaid_where_it_leads(place: Plac
         )
 
 
+def test_the_probe_finds_its_programs_on_path(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "defpath", "/nowhere")  # as on NixOS
+    assert probe(place.workspace, place.scratch) == ""
+
+
 @pytest.mark.parametrize(
     "name", ["a b", "a:b", "a,b", "a\\b", 'it\'s "x"', "two\nlines", "ünï", "$HOME;`id`", "-o", "no-utf8-\udcff"]
 )

@@ -106,6 +106,7 @@ NOT_UNDERSTOOD = (
     "cat f | sh >here_document_0",
     "cat f | sh >here_docu''ment_0",
     "alias g='git push'\ng",
+    "git -c alias.p=push p",
     "doas git push",
     "su bob -c 'git push'",
     "su - bob -c 'git push'",

@@ -112,6 +112,8 @@ def test_dots_do_not_join_what_does_not_belong_together(output: str, quote: str)
         ("foo bar\n==== 43 passed in 1s ====", "...==== 43 passed in 1s ===="),
         ("==== 43 passed, 1 skipped in 1s ====", "==== ... 43 passed ... ===="),
         ("a\n43 passed\nb", "(...) 43 passed [...]"),
+        (f"{UNITTEST}\nRan 2 tests in 0.1s\n", "test_a (t.T) ... FAIL\n...\nRan 2 tests in 0.1s"),
+        ("t.py ...F.. [100%]\nlots\n1 failed, 5 passed\n", "t.py ...F.. [100%]\n[…]\n1 failed, 5 passed"),
     ],
 )
 def test_dots_stand_for_what_was_left_out(output: str, quote: str) -> None:

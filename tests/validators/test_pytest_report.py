@@ -123,6 +123,16 @@ async def test_what_exit_0_hides_is_red(workspace: Path, files: dict[str, str], 
     assert result.summary == f"exit 0, but {says}"
 
 
+@pytest.mark.parametrize("line", ["PYTHONPATH=. pytest -q", "bash -c 'PYTHONPATH=. pytest -q'"])
+async def test_the_folder_of_the_plugin_may_have_spaces(workspace: Path, line: str) -> None:
+    place = workspace.parent / "my files"
+    place.mkdir()
+    workspace.rename(place / "ws")
+    (workspace.parent / "bin").rename(place / "bin")
+    result = await check(place / "ws", GREEN, line)
+    assert (result.passed, result.tests_run) == (True, 2), result.feedback
+
+
 @pytest.mark.parametrize("line", ["pytest -q", "PYTHONPATH=. pytest -q"])
 async def test_a_red_run_counts_its_tests(workspace: Path, line: str) -> None:
     files = {**RED, "tests/test_x.py": "import pytest\n@pytest.mark.xfail\ndef test_x(): assert 0\n"}

@@ -219,7 +219,7 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
             argv = opened.namespace.entering([SHELL, "-c", _PROBE, "probe", name, *roots], opened.path)
             done = subprocess.run(
                 argv,
-                env={"PATH": os.defpath},
+                env={"PATH": f"{os.defpath}:{os.environ.get('PATH', '')}".rstrip(":")},
                 capture_output=True,
                 timeout=_PATIENCE,
                 stdin=subprocess.DEVNULL,

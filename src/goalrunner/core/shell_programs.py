@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import PurePosixPath
 
 from goalrunner.core.errors import quoted
@@ -203,6 +203,8 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
         raise UnreadableError(f"{name} starts another program")
     elif name.startswith(("python", "pypy")):
         yield from _module(through, words, _PYTHON_OPTIONS, depth)
+    elif name == "git" and any(one == "-c" and key.lower().startswith("alias.") for one, key in pairwise(words)):
+        raise UnreadableError("an alias gives a command of git another name")
     elif name == "find":
         yield from _executed(through, depth)
     elif name in WRAPPERS:

@@ -80,6 +80,7 @@ _WORDS = re.compile(_WORD)
 _TOKENS = re.compile(rf"{_WORD}|\.\.\.|\S")
 _DOTS = re.compile(r"\.{4,}")
 _ELLIPSIS = re.compile(r"[\[(]?\.{3,}[\])]?")
+_LINE_OF_DOTS = re.compile(rf"^[ \t]*{_ELLIPSIS.pattern}[ \t]*$", re.MULTILINE)
 
 _INERT = re.compile(r"^\| ?", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([\\nrt\"'`])")
@@ -99,8 +100,9 @@ class Output:
 
         With `anywhere`, a short one need not be a whole line.
         """
-        whole, parts = [folded(form)], _parts_of(form)
-        return any(_in_order(lines, found, anywhere) for lines in self._lines for found in (whole, parts))
+        rows = [row for row in map(folded, _LINE_OF_DOTS.split(_plain(LEFT_OUT.sub("...", form)))) if row]
+        forms = ([folded(form)], _parts_of(form), rows)
+        return any(_in_order(lines, found, anywhere) for lines in self._lines for found in forms)
 
 
 def forms_of(quote: str) -> list[str]:

@@ -190,12 +190,15 @@ def _is_writer(tool: str) -> bool:
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
 _WORDS = re.compile(r"[^\s'\"`=:,;|&<>()\[\]{}$]+")
 _DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
-_QUOTED = re.compile(r"(['\"])([\w./~-]*)\1")
+_QUOTED = re.compile(r"(['\"])([\w./~${}-]*)\1")
 _TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
 _REDIRECTED = re.compile(r">[>|&]?[ \t]*([^\s;&|<>()'\"]+)")
 _TEE = re.compile(r"\btee\b((?:[ \t]+[^\s;&|<>()'\"]+)+)")
 _COPIED = re.compile(
-    r"\b(?:cp|mv|install|ln|(?:sed|perl)(?=[^;&|\n]* -(?:p?i|-in-place)))\b[^;&|<>\n]*[ \t]([^\s;&|<>()'\"]+)"
+    # `pip install pytest` writes no file of that name.
+    r"(?:\b(?:cp|mv|ln|(?:sed|perl)(?=[^;&|\n]* -(?:p?i|-in-place)))|(?:^|[;&|(]|\bsudo)[ \t]*install)\b"
+    r"[^;&|<>\n]*[ \t]([^\s;&|<>()'\"]+)",
+    re.MULTILINE,
 )
 _NO_FILE = re.compile(r"/dev/\w+|&?\d+|-.*")
 _LONGEST = 50_000
@@ -236,8 +239,8 @@ class WrittenFiles:
         return self._first(paths)
 
     def _of_command(self, command: str) -> str:
-        # Without here-documents and quoted texts, which may contain anything.
-        line = _TEXT.sub("''", _QUOTED.sub(r"\2", _DOCUMENT.sub(r"\3", command)))
+        # Without here-documents and quoted texts, which may contain anything; `$OUT/x` is the path OUT/x.
+        line = re.sub(r"[${}]", "", _TEXT.sub("''", _QUOTED.sub(r"\2", _DOCUMENT.sub(r"\3", command))))
         silent = _REDIRECTED.findall(line) + _COPIED.findall(line)
         printed = _PATCHED.findall(command) + " ".join(_TEE.findall(line)).split()
         for path in (*silent, *printed):

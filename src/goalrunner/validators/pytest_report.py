@@ -53,7 +53,10 @@ class PytestReporting:
 
     def line(self, command: str) -> str:
         """Return a command line that keeps the plugin where it sets the variables itself: `PYTHONPATH=src pytest`."""
-        kept = {"PYTHONPATH=": f"{self.folder}{os.pathsep}", "PYTEST_PLUGINS=": f"{self.plugin},"}
+        folder = re.sub(
+            r"[^\w@%+:,./-]", r"\\\g<0>", str(self.folder)
+        )  # not in quotes: the line may be in quotes itself
+        kept = {"PYTHONPATH=": f"{folder}{os.pathsep}", "PYTEST_PLUGINS=": f"{self.plugin},"}
         return _PATH.sub(lambda found: found[0] + kept[found[0]], command)
 
     def not_loaded(self, output: str) -> bool:
