@@ -21,7 +21,7 @@ from goalrunner.core.errors import (
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec, client
 from goalrunner.llm.outside import read_script
-from tests.support.model_server import Answer, ModelServer, call, calls, cut, fail, hang, say
+from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
 
 ASK = [{"role": "user", "content": "hi"}]
 KEY = "sk-test-0123456789"
@@ -92,6 +92,28 @@ async def test_an_answer_does_not_stream_without_a_listener() -> None:
     assert reply.usage == Usage(input_tokens=120, output_tokens=7, cost_usd=None, calls=1)
     assert (cut_short.text, cut_short.finish_reason) == ("", "length")
     assert server.bodies == [{"model": "x", "messages": ASK, "max_tokens": 50, "temperature": 0.0}] * 2
+
+
+@pytest.mark.parametrize("refusal", [(400, "This model only supports stream mode."), (504, "upstream request timeout")])
+async def test_an_answer_that_cannot_come_whole_is_streamed(refusal: tuple[int, str]) -> None:
+    def answer(seen: Seen) -> Answer:
+        return say("x") if seen.body.get("stream") else fail(*refusal)
+
+    with ModelServer(answer) as server:
+        llm = _model(server)
+        said = [await llm.complete(ASK), await llm.complete(ASK)]
+    assert [reply.text for reply in said] == ["x", "x"]
+    assert [body.get("stream", False) for body in server.bodies] == [False, True, True]
+    assert llm.usage == Usage(input_tokens=20, output_tokens=10, cost_usd=None, calls=2)
+
+
+async def test_an_answer_that_cannot_stream_comes_whole() -> None:
+    heard: list[str] = []
+    with ModelServer([say("x"), say("y")], refuses={"stream_options": 400}) as server:
+        llm = _model(server)
+        said = [await llm.complete(ASK, on_text=heard.append), await llm.complete(ASK, on_text=heard.append)]
+    assert [reply.text for reply in said] == heard == ["x", "y"]
+    assert [body.get("stream", False) for body in server.bodies] == [True, False, False]
 
 
 @BOTH_WAYS

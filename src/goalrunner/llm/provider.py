@@ -73,6 +73,8 @@ def sendable(messages: Sequence[Message], *, keep_empty: bool = True) -> list[di
 
 _BROKEN = frozenset({500, 501})
 """What some servers answer to a schema that they do not support; 502, 503 and 529 are about load."""
+_GATEWAY_TIMEOUTS = frozenset({504, 524})
+"""What gateways answer if nothing comes for a minute or so; a stream begins earlier."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,20 @@ class Form:
 
     schema: Literal["json_schema", "json_object", "none"] = "json_schema"
     temperature: bool = True
+    streamed: bool | None = None
+    """Whether the answer streams; None: as the request asks."""
     schema_proved: bool = False
     """Whether a request with this schema form was answered: a later 500 is then about the server's health."""
 
+    def is_streamed(self, request: Request) -> bool:
+        """Return whether the answer to a request streams."""
+        return request.is_streamed if self.streamed is None else self.streamed
+
     def fields(self, request: Request) -> dict[str, Any]:
         """Return the fields that depend on the form."""
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {"stream": self.is_streamed(request)}
+        if self.is_streamed(request):
+            fields["stream_options"] = {"include_usage": True}
         if request.schema is not None and self.schema == "json_schema":
             wanted = {"name": request.schema_name, "schema": request.schema, "strict": True}
             fields["response_format"] = {"type": "json_schema", "json_schema": wanted}
@@ -102,6 +112,9 @@ class Form:
         sent, refused = self.fields(request), failure.kind is FailureKind.REJECTED
         if refused and "temperature" in sent and "temperature" in failure.message.lower():
             return replace(self, temperature=False)
+        late = failure.status in _GATEWAY_TIMEOUTS and not request.is_streamed
+        if self.streamed is None and (late or (refused and "stream" in failure.message.lower())):
+            return replace(self, streamed=not request.is_streamed)
         broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not self.schema_proved
         if "response_format" in sent and (refused or broken):
             return replace(self, schema="json_object" if self.schema == "json_schema" else "none")
@@ -162,12 +175,12 @@ class ProviderModel(LLM):
                 return reply
 
     async def send(self, request: Request, draft: Draft) -> None:
-        library, response = lazy.litellm(), None
+        library, response, is_streamed = lazy.litellm(), None, self._form.is_streamed(request)
         lazy.silence_warnings()
         await close_with_loop(library)
         try:
             response = await library.acompletion(**self._arguments(request))
-            if request.is_streamed:
+            if is_streamed:
                 async for chunk in response:
                     _add(chunk, draft)
                 # LiteLLM's own last chunk always says "stop".
@@ -179,7 +192,7 @@ class ProviderModel(LLM):
         except Exception as error:
             raise failure_from(error, begun=draft.started) from error
         finally:
-            if request.is_streamed and response is not None:
+            if is_streamed and response is not None:
                 # An abandoned answer must not hold its connection.
                 with suppress(Exception):
                     await response.aclose()
@@ -209,7 +222,6 @@ class ProviderModel(LLM):
             "api_base": self.endpoint.api_base,
             "api_key": self.endpoint.api_key,
             "tools": [tool.offer() for tool in request.tools] or None,
-            "stream_options": {"include_usage": True} if request.is_streamed else None,
         }
         return {
             **{name: value for name, value in wanted.items() if value is not None},
@@ -218,7 +230,6 @@ class ProviderModel(LLM):
             **{name: value for name, value in self.params.items() if name not in PRICE_PARAMS},
             "model": self.model,
             "messages": sendable(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
-            "stream": request.is_streamed,
             "timeout": request.timeout,
             # LiteLLM's hidden retries count nothing and mask errors.
             "max_retries": 0,
