@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import stat
+from operator import eq
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from goalrunner.agents.tool import Effect, Place, Scratch, Tool, ToolError, Tool
 
 _LARGEST = 10_000_000
 """Bytes of a file that the tools read."""
-_MOST_COMPARED = 40_000
-"""Lines of the old and the new content together for which there is a diff: its cost may be quadratic."""
+_MOST_COMPARED = 4_000
+"""Lines from the first to the last change, old and new ones, for which there is a diff: its cost may be quadratic."""
 _MOST_LINES, _PROBE = 2_000, 8_000
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -87,13 +88,20 @@ class Diff(NamedTuple):
 def unified(old: str, new: str, path: str, *, created: bool = False) -> Diff:
     """Return the change from `old` to `new`, with three lines of context. Only \\n ends a line."""
     before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
-    if len(before) + len(after) > _MOST_COMPARED:
+    head = _in_common(before, after)
+    tail = _in_common(before[head:][::-1], after[head:][::-1])
+    if len(before) + len(after) - 2 * (head + tail) > _MOST_COMPARED:
         return Diff(f"{path}: {len(before):,} lines became {len(after):,} lines\n", f"+{len(after)} −{len(before)}")
     rows = list(difflib.unified_diff(before, after, "/dev/null" if created else path, path))[2:]
     signs = [row[0] for row in rows]
     body = (row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
     heading = f"--- {'/dev/null' if created else path}\n+++ {path}\n"
     return Diff(heading + "".join(body), f"+{signs.count('+')} −{signs.count('-')}")
+
+
+def _in_common(one: list[str], other: list[str]) -> int:
+    """Return how many lines at the beginning are the same."""
+    return next((at for at, same in enumerate(map(eq, one, other)) if not same), min(len(one), len(other)))
 
 
 class FileTool(Tool):

@@ -72,3 +72,13 @@ def test_texts_that_are_too_long_are_only_counted() -> None:
     diff = unified(old, new, "f")
     assert time.monotonic() - began < 2
     assert (diff.text, diff.summary) == ("f: 100,000 lines became 100,000 lines\n", "+100000 −100000")
+
+
+def test_many_changes_in_a_large_file_are_not_compared() -> None:
+    lines = [f"{number % 4_000}\n" for number in range(20_000)]
+    one, many = (
+        unified("".join(lines), "".join(f"x{line}" if at in changed else line for at, line in enumerate(lines)), "f")
+        for changed in ({10_000}, set(range(0, 20_000, 20)))
+    )
+    assert one.text.startswith("--- f\n+++ f\n@@ -9998,7 +9998,7 @@\n 1997\n 1998\n 1999\n-2000\n+x2000\n")
+    assert many.text == "f: 20,000 lines became 20,000 lines\n"
