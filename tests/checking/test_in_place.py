@@ -27,6 +27,7 @@ from goalrunner.core.errors import EnvironmentFailed, WorkspaceError
 from goalrunner.core.ports import Completion
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
+from tests.checking.test_overlay import AS_ORDINARY, ORDINARY, PROJECT, ordinary, path_here
 from tests.support.in_place import VALIDATOR, layers, make_workspace, pending, picture, status, times
 from tests.support.workspaces import git, make_repository, write
 
@@ -582,6 +583,36 @@ async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene)
     # Files that were reset have a new modification time, so that build tools see them.
     assert picture(scene.workspace) == scene.before[0]
     assert status(scene.workspace) == scene.before[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="another user is needed")
+def test_folders_without_permissions_do_not_prevent_the_undo() -> None:
+    """Run by a user whom permissions hold for."""
+    script = (
+        "mkdir build; echo x > src/a.py; chmod 000 src; mkdir new; echo n > new/n; chmod 000 new; rmdir hollow;"
+        "chmod 555 tests .; chmod 000 planted build"
+    )
+    with ordinary() as python, tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        workspace, home = make_workspace(root / "ws"), root / "home"
+        home.mkdir()
+        before = picture(workspace), status(workspace)
+        (root / "script.py").write_text(
+            "import asyncio, sys\nfrom pathlib import Path\nfrom tests.support.in_place import check\n"
+            "sys.exit(asyncio.run(check(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], Path(sys.argv[2], 'out'))))\n"
+        )
+        subprocess.run(["chown", "-R", str(ORDINARY), root], check=True)
+        done = subprocess.run(
+            [*AS_ORDINARY, python, root / "script.py", workspace, home, script],
+            cwd="/",
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{PROJECT}:{path_here()}", "HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        subprocess.run(["chown", "-R", "0", root], check=True)
+        assert (picture(workspace), status(workspace)) == before
 
 
 async def test_a_full_disk_is_named(plain: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,18 +123,20 @@ _CACHE_FOLDERS = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.
 _USUAL = (0o644, 0o755)
 
 
-def modes_of(workspace: str, skip: Collection[str]) -> dict[str, int]:
+def modes_of(workspace: str, skip: Collection[str], *, enter: bool = False) -> dict[str, int]:
     """Return the modes, as in `os.stat`, of folders, of what is named `.git`, and of files with unusual permissions.
 
     Paths are relative; the workspace itself is an empty string. Caches and what is in `skip`, with or without a slash,
-    are left out.
+    are left out. `enter`: their owner gets access to folders that a check has closed.
     """
     modes, waiting = dict[str, int](), [""]
     while waiting:
         folder = waiting.pop()
         place = os.path.join(workspace, folder)
         with contextlib.suppress(OSError):
-            modes[folder] = os.lstat(place).st_mode
+            modes[folder] = mode = os.lstat(place).st_mode
+            if enter and mode & stat.S_IRWXU != stat.S_IRWXU:
+                os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
             with os.scandir(place) as entries:
                 for entry in entries:
                     path = os.path.join(folder, entry.name)

@@ -81,7 +81,12 @@ class _Undo:
                 self._journal.set_done(name)
 
     def put_back(self) -> None:
-        """Put back what was set aside."""
+        """Put back what was set aside; the check may have closed folders of the start."""
+        for path, mode in sorted(self._journal.modes.items()):
+            place = os.path.join(self._workspace, path)
+            with contextlib.suppress(OSError):
+                if stat.S_ISDIR(mode) and stat.S_ISDIR(now := os.lstat(place).st_mode) and now != mode:
+                    os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
         for move in self._journal.moves:
             with self.step(move.path) as needed:
                 if needed and not _move_back(move):
@@ -91,6 +96,8 @@ class _Undo:
         """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
         journal, store = self._journal, self._store
         snapshot = Snapshot(**journal.snapshot)
+        skip = {*await store.ignored_names(), *journal.own}
+        await asyncio.to_thread(journals.modes_of, journal.workspace, skip, enter=True)
         before = await store.snapshot()
         if before.tree != snapshot.tree:
             self.result.kept = before
@@ -122,6 +129,8 @@ class _Undo:
             place = os.path.join(self._workspace, path)
             if stat.S_ISDIR(mode) and not os.path.lexists(place):
                 os.mkdir(place)
+        for path, mode in sorted(recorded.items(), reverse=True):
+            place = os.path.join(self._workspace, path)
             info = lstat(place)
             if info and info.st_mode != mode and stat.S_IFMT(info.st_mode) == stat.S_IFMT(mode):
                 os.chmod(place, stat.S_IMODE(mode))
