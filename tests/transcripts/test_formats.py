@@ -126,6 +126,12 @@ def test_codex_exit_codes_are_those_in_front_of_the_output(
     assert [found for _, _, found, _ in shown(trail)] == [facts]
 
 
+def test_codex_output_as_a_table_is_read_with_its_exit_code(path: Path) -> None:
+    output = json.dumps({"output": "a.py\n43 passed", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
+    trail = rows(path, *codex(*called("shell", {"command": ["bash", "-lc", "pytest -q"]}, output)))
+    assert shown(trail) == [("shell", "pytest -q", ("exit 0",), "a.py\n43 passed")]
+
+
 def test_codex_context_is_no_message_of_the_user(path: Path) -> None:
     texts = ["<environment_context>\n  <cwd>/ws</cwd>", "# AGENTS.md instructions for /ws", "Go."]
     users = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]} for text in texts]
@@ -151,10 +157,10 @@ def test_responses_of_tools_at_the_provider_are_observations(path: Path) -> None
     trail = read_transcript(path)
     assert trail.format == "openai-responses"
     assert shown(trail) == [
-        ("code_interpreter", "print(6*7)", (), '{"type": "logs", "logs": "42"}'),
+        ("code_interpreter", "print(6*7)", (), "42"),
         ("fetch", '{"url": "x"}', ("error",), "no such host"),
         ("local_shell", "ls", (), "a.py"),
-        ("shell", "cd src\npytest", (), '{"stdout": "1 failed", "outcome": {"exit_code": 1}}'),
+        ("shell", "cd src\npytest", ("exit 1",), "1 failed"),
     ]
     assert said(trail) == ["Done."]
 

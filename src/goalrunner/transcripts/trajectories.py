@@ -66,13 +66,23 @@ def add_item(trail: TrailBuilder, item: dict[str, Any]) -> None:
     elif found := _CALL.fullmatch(kind):
         identifier = text(item.get("call_id")) or text(item.get("id"))
         if found[1]:
-            output = as_text(item.get("output"))
-            # The agent's own shell tool reports the exit code in front of the output.
-            head = "\n".join(output.partition("\nOutput:")[0].splitlines()[:8])
-            code = _EXIT.search(head) if trail.tool(identifier) in _SHELLS else None
-            trail.result(identifier, output, exit_fact(int(code[1])) if code else ())
+            trail.result(identifier, *_output(item.get("output"), shell=trail.tool(identifier) in _SHELLS))
         else:
             _add_call(trail, kind.removesuffix("_call"), identifier, item)
+
+
+def _output(output: Any, *, shell: bool) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a result, and the exit code that a shell reports: in a table, or in front of the output."""
+    if isinstance(output, list) and output and all(isinstance(at(one, "stdout"), str) for one in output):
+        printed = "\n".join(text(one["stdout"]) + text(one.get("stderr")) for one in output)
+        return printed, exit_fact(at(output[-1], "outcome", "exit_code"))
+    found = as_text(output)
+    table = parsed(found) if shell else None
+    if isinstance(at(table, "output"), str):
+        return text(at(table, "output")), exit_fact(at(table, "metadata", "exit_code"))
+    head = "\n".join(found.partition("\nOutput:")[0].splitlines()[:8])
+    code = _EXIT.search(head) if shell else None
+    return found, exit_fact(int(code[1])) if code else ()
 
 
 def _add_call(trail: TrailBuilder, kind: str, identifier: str, item: dict[str, Any]) -> None:
@@ -96,6 +106,8 @@ def _add_at_provider(trail: TrailBuilder, kind: str, item: dict[str, Any]) -> No
         "", text(item.get("name")) or kind.removesuffix("_call"), {"code": given} if item.get("code") else given
     )
     failed = bool(item.get("error")) or item.get("status") == "failed"
+    if isinstance(results, list):
+        results = "\n".join(text(at(one, "logs")) or as_text([one]) for one in results)
     trail.result("", as_text(results), ("error",) if failed else ())
 
 
