@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_init_writes_a_goal_file_that_check_and_the_schema_accept(
     ended = goal("init", "--yes", cwd=project, PATH=path, ANTHROPIC_API_KEY="k")
     assert ended.code == 0, ended.err
     assert "✗ unittest python3 -m unittest" in ended.out
-    assert ended.out.endswith("Wrote goal.toml.\nNext: goal run\n")
+    assert ended.out.endswith("Wrote goal.toml.\nNext: goal check, then goal run\n")
     text = (project / "goal.toml").read_text()
     table = tomllib.loads(text)
     assert table == {
@@ -157,6 +158,7 @@ def test_check_names_what_keeps_a_run_from_starting_and_still_runs_the_baseline(
     assert ended.code == 4
     assert "OPENAI_API_KEY is not set" in ended.out
     assert "ANTHROPIC_API_KEY is not set" in ended.out
+    assert re.findall(r"api_key_env in \[(\w+)\]", ended.out) == ["agent", "judge"]
     assert "baseline   failed" in ended.out
     assert "AssertionError" in ended.out
     assert "result     a run cannot start: 2 problems found" in ended.out

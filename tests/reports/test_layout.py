@@ -64,6 +64,12 @@ def test_a_long_time_takes_room_from_the_gap_first() -> None:
     assert rows == "           · shell   make                 12 min 34 s   exit 0\n"
 
 
+def test_two_texts_on_one_line_have_two_spaces_between_them() -> None:
+    first = "x" * 36
+    assert laid_out([Fact("agent", first, beside=("judge", "y"))]) == f"agent      {first}  judge  y\n"
+    assert laid_out([Fact("agent", f"{first}x", beside=("judge", "y"))]).count("\n") == 2
+
+
 def test_what_a_person_copies_is_never_wrapped() -> None:
     path = "/state/" + "long/" * 20
     assert laid_out([Fact("", path, whole=True)], 40) == f"           {path}\n"

@@ -47,10 +47,12 @@ def _not_found(command: str, said: str, exit_code: int = 127) -> ValidatorResult
         ("sh -c 'pytset -q'", "pytset"),
         ("pytset | tee log", "pytset"),
         ("nosuchpython -m pytest", "nosuchpython"),
+        ("exec pytset -q", "pytset"),
         # These can be there when the line runs, or need not be.
         ("pytest -q", ""),
         ("pytest -q && nothere", ""),
         ("./check.sh", ""),
+        ("exec ./check.sh", ""),
         ("bin/tool", ""),
         ("/no/such/program", ""),
         ("sh check.sh", ""),

@@ -144,12 +144,18 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
+_OF_THE_SHELL = frozenset({".", "command", "eval", "exec", "exit"})
+
+
 def program_of(template: Sequence[str]) -> str:
     """Return the program that a command starts; empty if only the shell knows it."""
     if len(template) != 1:
         return template[0] if template else ""
-    is_plain = re.fullmatch(r"\s*[\w./+-]+(\s[\w\s./+:,@{}-]*)?", template[0])
-    return template[0].split()[0] if is_plain else ""
+    if not re.fullmatch(r"\s*[\w./+-]+(\s[\w\s./+:,@{}-]*)?", template[0]):
+        return ""
+    words = template[0].split()
+    started = words[1] if words[0] in ("exec", "command") and len(words) > 1 else words[0]
+    return "" if started.startswith("-") or started in _OF_THE_SHELL else started
 
 
 def _argv(template: Sequence[str], values: Mapping[str, str], agent: ExternalAgent) -> tuple[str, ...]:

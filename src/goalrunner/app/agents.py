@@ -17,6 +17,7 @@ from goalrunner.agents.external_agents import program_of
 from goalrunner.core import VERSION
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
+from goalrunner.core.events import Account
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig
 from goalrunner.llm import LLM
 from goalrunner.system.bubblewrap import SandboxPolicy
@@ -190,17 +191,19 @@ def sign_in_check(
     return Check(name, "bad", missing, preset.sign_in or export)
 
 
-def model_check(agent: AgentConfig) -> Check:
-    """Check the model of the built-in agent and its key without calling the model. Imports LiteLLM."""
+def model_check(agent: AgentConfig, account: Account = "agent") -> Check:
+    """Check the model of the built-in agent, or of another `account`, and its key. Imports LiteLLM; calls no model."""
+    name = "model" if account == "agent" else account
     if not agent.model:
         hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
-        return Check("model", "bad", "no model is set", hint)
+        return Check(name, "bad", "no model is set", hint)
     try:
-        llm = LLM(agent.model, api_base=agent.api_base, api_key_env=agent.api_key_env, params=agent.params)
+        base, key = agent.api_base, agent.api_key_env
+        llm = LLM(agent.model, api_base=base, api_key_env=key, params=agent.params, account=account)
         llm.check()
         warned = asyncio.run(llm.foresee())
     except GoalError as error:
         message = error.message if agent.model in error.message else f"{agent.model}: {error.message}"
-        return Check("model", "bad", message, error.hint)
+        return Check(name, "bad", message, error.hint)
     usable = f"{agent.model} can be used, as far as is known without calling it"
-    return Check("model", "note" if warned else "good", warned or usable)
+    return Check(name, "note" if warned else "good", warned or usable)

@@ -21,9 +21,17 @@ from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import RunLocation, Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import arun
 from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing
-from goalrunner.core.events import BaselineTaken, Event
+from goalrunner.core.events import Account, BaselineTaken, Event
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, NotifyConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.core.goal_tables import (
+    AGENT_MODEL,
+    AgentConfig,
+    CriticConfig,
+    JudgeConfig,
+    NotifyConfig,
+    ValidatorSpec,
+    WorkspaceConfig,
+)
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import RunFolder, goal_home
@@ -208,10 +216,11 @@ class Readiness:
 def foresee_run(goal: Goal, options: RunOptions) -> Readiness:
     """Return whether a run of the goal could start, without the baseline. No model is asked."""
     checks = list(examine(goal, options.environ).checks)
-    for name, table in (("judge", goal.judge), ("critic", goal.critic)):
+    others: tuple[tuple[Account, JudgeConfig | CriticConfig], ...] = (("judge", goal.judge), ("critic", goal.critic))
+    for account, table in others:
         if table.model not in ("", AGENT_MODEL):
             given = {key: getattr(table, key) for key in ("model", "api_base", "api_key_env", "params")}
-            checks.append(replace(model_check(AgentConfig(**given)), name=name))
+            checks.append(model_check(AgentConfig(**given), account))
     lines: tuple[tuple[str, str], ...] = ()
     code = int(ExitCode.FAILED)
     can_check = needs_environment(goal) and any(spec.run and not spec.hidden for spec in goal.validators)

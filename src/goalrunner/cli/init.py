@@ -167,7 +167,8 @@ def init(
     elif is_done:
         following = "the validator passes already. Add a test that fails, or a judge. Then: goal run"
     else:
-        following = "describe the work in goal.toml, then: goal run" if text.count(_TO_DESCRIBE) else "goal run"
+        following = "goal check, then goal run"
+        following = f"describe the work in goal.toml, then: {following}" if text.count(_TO_DESCRIBE) else following
     output.say(f"Wrote {path}.\nNext: {following}\n")
     return 0
 

@@ -127,7 +127,7 @@ _SUBJECT_COLUMNS, _WIDE_SUBJECT_COLUMNS = 23, 48
 _TIME_END = 9
 """Columns behind the subject's at which a time ends."""
 _BESIDE = 38
-"""Columns of the first of two texts on one line."""
+"""Columns of the first of two texts on one line, with two spaces at least."""
 _STEP_ROWS, _MOST_ROWS = 4, 12
 """Rows of a terminal that the subject or remark of a step may take, and any other text."""
 TAIL = 10
@@ -239,7 +239,7 @@ def _fact(fact: Fact, columns: int | None) -> list[Row]:
     if fact.beside is not None:
         other, second = fact.beside[0], one_line(fact.beside[1])
         row = [label, Span(pad(text, _BESIDE)), Span(pad(other, 7), "bold"), Span(second)]
-        if width(text) < _BESIDE and (columns is None or _width(row) <= columns):
+        if width(text) < _BESIDE - 1 and (columns is None or _width(row) <= columns):
             return [row]
         return [*_fact(Fact(fact.label, text), columns), *_fact(Fact(other, second), columns)]
     room = 0 if columns is None or fact.whole else columns - LABEL_COLUMNS

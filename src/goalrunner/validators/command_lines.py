@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[\w.+@%,:/-]+")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _BUILTINS = frozenset(
     """
-    : [ [[ bg break cd command continue declare echo exit export false fc fg getopts jobs kill let local popd printf
+    : [ [[ bg break cd command continue declare echo exec exit export false fc fg getopts jobs kill let local popd printf
     pushd pwd read readonly return set shift shopt test time times trap true type typeset ulimit umask unset wait
     """.split()  # noqa: SIM905 - a table, to be read
 )
