@@ -29,14 +29,14 @@ from goalrunner.system.connection import ProcessConnector
 NEW_SESSION = "its earlier session could not be resumed; a new one began, with the history in its prompt"
 
 CANCELLING = 1.0
-"""Seconds for an agent to end a turn that is cancelled."""
+"""Seconds that an agent has to end a cancelled turn."""
 
 
 class AcpConversation(ExternalConversation):
-    """An agent over rounds. Implements the port `Closing` as well.
+    """An ACP agent as a conversation. Implements the port `Closing` as well.
 
-    `command` is its command with placeholders. `guarded`: each action is asked about, so the agent never gets permission
-    for all later ones. `waits` returns whether an action needs approval.
+    `command` is the agent's command with placeholders. If `guarded`, each permission is for one action, never for all
+    later ones. `waits` returns whether an action needs approval.
     """
 
     unnamed = "other"
@@ -59,14 +59,15 @@ class AcpConversation(ExternalConversation):
         self._process: AcpProcess | None = None
         self._recorder: Recorder | None = None
         self._session = ""
-        """The id of the open session; empty: none."""
+        """The id of the open session; empty if there is none."""
         self._earlier = ""
-        """The id of the session to be resumed; empty: none."""
+        """The id of the session to resume; empty if there is none."""
         self._remembers = True
         """Whether the agent's session contains the chat."""
         self._usage = AcpUsage(agent.preset.acp_reports)
         self._recorded_total: Usage | None = None
-        self._unsaid: list[str] = []
+        self._denials: list[str] = []
+        """Denials of the last turn, for the next prompt."""
 
     def _continue(self, session: AgentSession) -> None:
         self._earlier = session.id
@@ -90,38 +91,38 @@ class AcpConversation(ExternalConversation):
 
     def _forget_session(self) -> None:
         self._session = self._earlier = ""
-        self._unsaid.clear()
+        self._denials.clear()
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
         async with super()._turn(recorder):
             try:
                 yield
-            except BaseException:  # nothing of this turn continues unseen
+            except BaseException:  # the turn must not continue unrecorded
                 await self.close()
                 raise
 
     async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
         process = await self._opened(recorder)
-        told = "\n\n".join([*self._unsaid, prompt])
-        self._unsaid.clear()
-        whole = told if self._remembers else with_history(self.messages, told)
+        message = "\n\n".join([*self._denials, prompt])
+        self._denials.clear()
+        sent = message if self._remembers else with_history(self.messages, message)
         self._remembers = True
-        self._add({"role": "user", "content": told}, recorder)
+        self._add({"role": "user", "content": message}, recorder)
         rules = self._guarded, self._waits
         turn = AcpTurn(self.agent, self._session, process.peer, recorder, self.messages, self._usage, *rules)
 
         async def late(message: dict[str, Any]) -> None:
-            """Handle what arrived after the last turn: only its usage counts."""
+            """Handle a message that arrived after the last turn: only usage is counted."""
             if at(message, "params", "update", "sessionUpdate") == "usage_update":
                 self._usage.update(at(message, "params"))
             await process.reject(message)
 
-        with suppress(ConnectionError):  # the prompt will raise it
+        with suppress(ConnectionError):  # the prompt raises it again
             await process.peer.catch_up(late)
         process.connection.mark()
         try:
-            response = await self._prompt(process, whole, turn)
+            response = await self._prompt(process, sent, turn)
         except (Refusal, ConnectionError) as error:
             explained = await process.explain(error)
             if isinstance(explained, AgentNotSignedIn) and not turn.calls:
@@ -130,11 +131,11 @@ class AcpConversation(ExternalConversation):
         finally:
             with suppress(RecordError):
                 await turn.close()
-            self._unsaid += turn.denials
+            self._denials += turn.denials
         return await self._settled(process, response, turn)
 
     async def _opened(self, recorder: Recorder) -> AcpProcess:
-        """Return the process, with a session open in it. Raise AgentError."""
+        """Return the process with an open session. Raise AgentError."""
         process = self._process or await self._start(recorder)
         if self._session:
             return process
@@ -159,7 +160,7 @@ class AcpConversation(ExternalConversation):
         return process
 
     async def _start(self, recorder: Recorder) -> AcpProcess:
-        """Start the process; it ends with `_stack`. Raise AgentNotInstalled."""
+        """Start the process, which ends when `_stack` is closed. Raise AgentNotInstalled."""
         agent, self._recorder = self.agent, recorder
         argv = invocation(self._command, agent, recorder.scratch).argv
         output, errors = recorder.scratch(".acp.jsonl"), recorder.scratch(".err")
@@ -174,7 +175,7 @@ class AcpConversation(ExternalConversation):
         return self._process
 
     async def _prompt(self, process: AcpProcess, prompt: str, turn: AcpTurn) -> Any:
-        """Return the answer to one prompt. If it is interrupted, cancel the agent's turn."""
+        """Return the response to a prompt. If waiting for it is interrupted, cancel the agent's turn."""
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": prompt}]}
         try:
             return await process.peer.request("session/prompt", params, turn.handle)
@@ -188,7 +189,7 @@ class AcpConversation(ExternalConversation):
             raise
 
     async def _settled(self, process: AcpProcess, response: Any, turn: AcpTurn) -> RoundReply:
-        """Return the answer, or raise the failure."""
+        """Return the reply of the ended turn. Raise AgentError if it failed."""
         turn.recorder.usage("agent", self._usage.end_turn(response))
         if self._usage.total != self._recorded_total:
             self._record_session(turn.recorder)
@@ -201,7 +202,7 @@ class AcpConversation(ExternalConversation):
             raise process.failure(why)
         if reason not in ("end_turn", "cancelled"):
             process.add_note(f"it ended its turn with the reason {reason or '(none)'}")
-        # A turn that was cut in the middle has more to do.
+        # A turn that reached a limit of the agent is not finished.
         return RoundReply(said, "max_steps" if reason in _CUT else "answered", 1, left)
 
     def _record_session(self, recorder: Recorder) -> None:
@@ -211,11 +212,11 @@ class AcpConversation(ExternalConversation):
 
 _CUT = ("max_turn_requests", "max_tokens")
 _API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
-"""The beginning of an only message that is a failure of the agent's model."""
+"""The beginning of a turn's only message if the agent's model failed."""
 
 
 def failure_of(reason: str, *, said: str, worked: bool, denied: bool) -> str:
-    """Return why a turn is no answer; empty if it is one. After a denial an agent may well give up its turn."""
+    """Return why a turn failed; empty if it did not. After a denial, a cancelled or an empty turn is no failure."""
     if reason == "refusal":
         return "it refuses to go on"
     if reason == "cancelled" and not denied:

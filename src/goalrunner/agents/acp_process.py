@@ -1,4 +1,4 @@
-"""One process of an ACP agent: opening sessions in it, counting what they use, and naming its failures."""
+"""One process of an ACP agent: its sessions, their usage, and the errors for its failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from goalrunner.agents.external_chat import (
     not_signed_in,
 )
 from goalrunner.agents.jsonrpc import Peer, Refusal
-from goalrunner.agents.parser import UsageReported, at, items, number, text
+from goalrunner.agents.parser import UsageReported, at, first, items, number, text
 from goalrunner.agents.turn import usage_delta
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import AgentRun
@@ -33,13 +33,13 @@ from goalrunner.system.launcher import tail_of
 
 PROTOCOL_VERSION = 1
 PATIENCE = 120.0
-"""Seconds for an answer before the agent works: it may have to be downloaded, or start servers of its own."""
+"""Seconds for a response outside of a turn. An agent that starts may be downloaded, or start servers of its own."""
 CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
-"""The answer to a permission request outside of a turn."""
+"""The response to a permission request that is neither allowed nor rejected."""
 
 _AUTH_REQUIRED = -32000
 _LONGEST_ID = 1_000
-_OWN_CODES = 128
+_LARGEST_OWN_CODE = 128
 """Larger exit codes stand for a signal in a shell or sandbox."""
 
 
@@ -67,7 +67,7 @@ class AcpProcess:
         self._began = time.monotonic()
 
     async def open_session(self, earlier: str) -> tuple[str, bool]:
-        """Return the id of an open session, and whether it is `earlier`, which is resumed if it is named and the agent can.
+        """Resume the session `earlier`, or open a new one. Return the session's id, and whether it was resumed.
 
         Raise ProtocolError, Refusal, TimeoutError and ConnectionError.
         """
@@ -156,10 +156,10 @@ class AcpProcess:
         code = self.connection.exit_code
         if self._hello is not None:
             return self.failure(why)
-        return self._not_acp(why) if 0 <= (code or 0) <= _OWN_CODES else self.failure("")
+        return self._not_acp(why) if 0 <= (code or 0) <= _LARGEST_OWN_CODE else self.failure("")
 
     def _not_acp(self, why: str) -> AgentError:
-        """Return the error for a program that does not speak the protocol; a known reason comes first."""
+        """Return the error for a program that does not speak the protocol. A known cause takes precedence."""
         agent, obstacle, code = self._agent, self.connection.obstacle, self.connection.exit_code
         errors = tail_of(self._errors)
         if HIDDEN in obstacle or code in NOT_STARTED:
@@ -189,7 +189,7 @@ class AcpProcess:
 
 
 def chosen(request: Any, *kinds: str) -> dict[str, Any] | None:
-    """Return the answer that chooses the first of these kinds of options that the agent offers; None if it offers none."""
+    """Return the response that selects the first of `kinds` that the agent offers; None if it offers none of them."""
     options = items(at(request, "params", "options"))
     names = {text(at(option, "kind")): at(option, "optionId") for option in reversed(options)}
     found = next((names[kind] for kind in kinds if isinstance(names.get(kind), str)), None)
@@ -197,14 +197,14 @@ def chosen(request: Any, *kinds: str) -> dict[str, Any] | None:
 
 
 Tokens = tuple[int, int]
-"""Input, including cached and reasoning tokens, and output."""
+"""Input tokens, including cached and reasoning tokens, and output tokens."""
 
 _METRICS = "openhands.dev/metrics"
 _NAMES = (("inputTokens", "input_tokens"), ("outputTokens", "output_tokens"), ("totalTokens", "total_tokens"))
 
 
 class AcpUsage:
-    """Counts the usage of one ACP session. `scopes` is what the agent reports; `total` the totals so far."""
+    """Counts the usage of one ACP session. `scopes` says what the agent reports: amounts of a turn or of the session."""
 
     def __init__(self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None) -> None:
         known = total or Usage()
@@ -217,7 +217,7 @@ class AcpUsage:
         self._dollars: float | None = None
 
     def update(self, params: Any) -> None:
-        """Take in the parameters of a `session/update`: amounts of a turn are added, of totals the last one counts."""
+        """Count the usage in the parameters of a `session/update`: add amounts of a turn, keep the last total."""
         meta = at(params, "_meta")
         metrics = at(meta, "field_meta", _METRICS) or at(meta, _METRICS) or at(params, "update", "_meta", _METRICS)
         amount = number(at(metrics, "cost"))
@@ -233,7 +233,7 @@ class AcpUsage:
             self._tokens = (given + tokens[0], made + tokens[1])
 
     def end_turn(self, response: Any) -> Usage:
-        """Return the usage of the turn that ended with this response; what was not reported is unknown."""
+        """Return the usage of the turn that ended with this response. Amounts that were not reported are unknown."""
         tokens, self._tokens = _of_response(response) or self._tokens, None
         dollars, self._dollars = self._dollars, None
         used, cost = Usage(), None
@@ -249,7 +249,7 @@ class AcpUsage:
         return Usage(
             input_tokens=used.input_tokens,
             output_tokens=used.output_tokens,
-            # Tokens for no dollars: the agent does not know the price of its model.
+            # If tokens cost nothing, the agent does not know the price of its model.
             cost_usd=None if used.tokens and not cost else cost,
             calls=1,
             uncounted_calls=int(tokens is None or not self._promises_tokens),
@@ -257,19 +257,17 @@ class AcpUsage:
 
 
 def _of_response(response: Any) -> Tokens | None:
-    """Return the tokens of the answer to a prompt. The rows by model may include helpers that the sum leaves out."""
+    """Return the tokens in the response to a prompt. The rows per model may include helper models that the total omits."""
     quota = at(response, "_meta", "quota")
-    told = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
+    total = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
     rows = [_counted(at(row, "token_count")) or (0, 0) for row in items(at(quota, "model_usage"))]
-    whole = (sum(row[0] for row in rows), sum(row[1] for row in rows))
-    return whole if sum(whole) > sum(told or (0, 0)) else told
+    by_model = (sum(row[0] for row in rows), sum(row[1] for row in rows))
+    return by_model if sum(by_model) > sum(total or (0, 0)) else total
 
 
 def _counted(usage: Any) -> Tokens | None:
-    """Return input and output; the rest of a total counts as input."""
-    given, made, total = (
-        next((found for name in names if (found := number(at(usage, name))) is not None), None) for names in _NAMES
-    )
+    """Return the input and output tokens; None if neither is reported. The rest of a total counts as input."""
+    given, made, total = (number(first(usage, *names)) for names in _NAMES)
     if given is None and made is None:
         return None
     return int(max((total or 0) - (made or 0), given or 0)), int(made or 0)

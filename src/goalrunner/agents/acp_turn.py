@@ -29,27 +29,27 @@ _KINDS = (*_FREE, *_WRITING, "execute", "fetch", "switch_mode", "other")
 _DONE, _FAILED = "completed", "failed"
 _FIELDS = ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput")
 _DESCRIBING = ("content", "locations", "rawInput")
-"""Keys that describe an action. OpenHands asks without them, and with an id that no call has."""
+"""Keys that describe an action. A permission request of OpenHands has none of them, and an id of no known call."""
 _EXIT_CODES = ("exit_code", "exitCode", "metadata.exit")
 _OUTPUTS = ("formatted_output", "aggregated_output", "output", "text", "error")
 
 Rule = Callable[[Literal["shell", "write"], str], bool]
-"""Returns whether an action, its kind and its command, waits for a decision."""
+"""Returns whether an action, given by its kind and its command, needs a decision."""
 
 
 class AcpCall:
-    """What is known of a tool call so far. Its paths are relative to `workspace`."""
+    """A tool call, as far as the agent has described it. Paths are relative to `workspace`."""
 
     def __init__(self, call_id: str, workspace: Path) -> None:
         self.id = call_id
         self.recorded_as = ""
-        """The id of the call in the log; empty: it is not recorded."""
+        """The id of the call in the log; empty if it is not recorded."""
         self.closed = False
         self._workspace = workspace
         self._known: dict[str, Any] = {}
 
     def update(self, update: Any) -> None:
-        """Take in a `tool_call`, a `tool_call_update`, or the call of a permission request."""
+        """Add the fields of a `tool_call`, a `tool_call_update`, or the call of a permission request."""
         self._known.update({name: update[name] for name in _FIELDS if at(update, name) is not None})
 
     @property
@@ -65,7 +65,7 @@ class AcpCall:
 
     @property
     def effect(self) -> Literal["shell", "write"] | None:
-        """What needs permission. An unknown kind may be a command, and so may reading with a command line."""
+        """The permission that the call needs, if any. Unknown kinds, and reads with a command line, count as commands."""
         if self.kind in _FREE:
             return "shell" if self._command_line() else None
         return "write" if self.kind in _WRITING else "shell"
@@ -73,14 +73,14 @@ class AcpCall:
     @property
     def command(self) -> str:
         """The command line or the paths, or else the title."""
-        if self.kind == "fetch":  # like the program of that name, which is known to use the network
+        if self.kind == "fetch":  # approval rules treat it like a program of that name
             return f"fetch {self._title()}"
         said = self._title() if self.effect == "shell" else self._paths() or self._title()
         return said or self._paths() or self.kind
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """How it ended, as the agent reports it."""
+        """How the call ended, as the agent reports it."""
         if self.status not in (_DONE, _FAILED):
             return ("interrupted",)
         raw = self._known.get("rawOutput")
@@ -107,7 +107,7 @@ class AcpCall:
 
     @property
     def action(self) -> str:
-        """An id of the action that is the same in another process, where the agent's ids differ."""
+        """An id of the action that stays the same in a new process of the agent, unlike the agent's own ids."""
         digest = hashlib.sha256("\0".join((str(self.effect), self.command, self.preview)).encode()).hexdigest()
         return f"{self.effect}-{digest[:16]}"
 
@@ -144,7 +144,7 @@ class AcpCall:
 
 
 class AcpTurn(Turn):
-    """Records what arrives during a prompt. `denials` are for the next prompt, because the protocol has no words for them."""
+    """Records the messages during a prompt. `denials` go into the next prompt: a permission response has no text."""
 
     def __init__(
         self,
@@ -216,14 +216,14 @@ class AcpTurn(Turn):
             denial: str | None = TOO_LONG
             try:
                 if len(call.command) <= LONGEST_ACTION and call.effect is not None:
-                    told = await self.recorder.permit(name, call.effect, call.command, call.preview)
-                    denial = told if told is not None or answer else NO_SINGLE_PERMISSION
+                    denial = await self.recorder.permit(name, call.effect, call.command, call.preview)
+                    denial = denial if denial is not None or answer else NO_SINGLE_PERMISSION
             except ApprovalDenied as error:
                 denial, ending = error.told, error
-            except BaseException:  # there is no decision now, and the agent must not wait for it
+            except BaseException:  # the decision is pending, and the agent must not wait for it
                 self._peer.answer(request, CANCELLED)
                 raise
-            await self._begin(call, name)  # with this id, its approval is used
+            await self._begin(call, name)  # the id of its approval
             if denial is not None:
                 self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
                 await self._end(call, ("denied",), f"{denial}\n")
@@ -234,7 +234,7 @@ class AcpTurn(Turn):
             raise ending
 
     def _asked_about(self, asked: Any) -> list[AcpCall]:
-        """Return the calls of a permission request. One that describes no action may stand for the running calls too."""
+        """Return the calls of a permission request. A request that describes no action may be about the running calls."""
         name = asked["toolCallId"]
         describes = name in self._known or any(at(asked, key) for key in _DESCRIBING)
         call = self._call(name)
@@ -253,7 +253,7 @@ class AcpTurn(Turn):
         await self.start(name, call.kind, call.command, one_line(call.command))
 
     async def _record(self, call: AcpCall, facts: tuple[str, ...]) -> None:
-        # An action that the agent did without asking, although it needed a decision. What failed was not done.
+        # Label an action that needed a decision and was done without asking. A failed action was not done.
         silent = call.id not in self._asked and call.effect is not None and "error" not in facts
         if silent and call.effect and self._waits(call.effect, call.command):
             facts = (*facts, UNASKED)

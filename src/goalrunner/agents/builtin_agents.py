@@ -45,8 +45,8 @@ class Claude(AgentParser):
             case "system", "init":
                 yield from session(line, "session_id")
             case "system", "api_retry" if (line.get("error_status"), line.get("attempt")) == (401, 3):
-                # A wrong key may be tried ten times in three minutes. A login that has expired is renewed after the
-                # first refusal, so the third one ends the round.
+                # Claude Code may try a wrong key ten times in three minutes. It renews an expired login after the first
+                # refusal, so the third refusal ends the round.
                 yield failure(line, "error", ends=True)
             case "assistant", _:
                 for block in items(at(line, "message", "content")):
@@ -130,7 +130,7 @@ class Codex(AgentParser):
                 yield CallStarted(found.id, found.tool, found.command) if kind == "item.started" else found
             case "turn.completed", _:
                 yield from tokens(line, "usage.input_tokens", "usage.output_tokens", cumulative=True)
-            case (("error" | "turn.failed"), _):  # "Reconnecting..." is an error too; later work withdraws it
+            case (("error" | "turn.failed"), _):  # also "Reconnecting..."; later work clears the failure
                 yield failure(line, "error.message", "message")
 
 
@@ -162,7 +162,7 @@ class OpenCode(AgentParser):
 
 
 _SESSION = "Conversation ID:"
-"""Words after which its session id is printed, after the last line of JSON."""
+"""The text before the session id, which is printed after the last line of JSON."""
 
 
 class OpenHands(AgentParser):

@@ -29,13 +29,13 @@ from goalrunner.core.messages import text_of
 from goalrunner.llm import LLM, Reply, ToolCall
 
 _RECORDED_AS = {"developer": "system", "function": "tool"}
-"""Other roles that a given chat may use, and the roles under which they are recorded."""
+"""Other roles that a caller's chat may contain, and the roles under which they are recorded."""
 
 _TRUNCATED = 0.6
-"""The part of a chat that is left when it was too long, so that this happens seldom."""
+"""The fraction of a chat that is kept when it is too long. Truncation is rare if the fraction is small."""
 
 CUT = "The run was interrupted while this was running. It is not known what it did: look before you do it again.\n"
-"""The result of a call that an earlier process had begun."""
+"""The result of a call that was interrupted in an earlier process."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class ChatCheckpoint:
 class ChatConversation:
     """The built-in agent and its chat. Implements the port `Conversation`.
 
-    `messages` is the chat without the system prompt, which callers may change between rounds; a system message at its
-    beginning replaces `system_prompt`. `system_prompt=None` is the built-in one, `""` none. `max_steps` limits the model
-    calls of one round.
+    `messages` is the chat without the system prompt. Callers may change the list between rounds; a system message at its
+    beginning replaces `system_prompt`. `system_prompt=None` selects the built-in prompt, `""` none. `max_steps` limits the
+    model calls of one round.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class ChatConversation:
         self._objective: int | None = None
         self._prompt: int | None = None
         self._recorded = 0
-        self._told: str | None = None
+        self._recorded_prompt: str | None = None
         self._recorder: Recorder | None = None
         self._turn_lock = Lock()
         self._undecided = False
 
     @property
     def workspace(self) -> Path | None:
-        """Return the folder of its tools; None without tools."""
+        """The folder of the tools; None without tools."""
         return self.toolbox.workspace if self.toolbox else None
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
@@ -96,28 +96,28 @@ class ChatConversation:
             if recorder is not self._recorder:
                 self._begin_run(recorder)
             if not self._has_own_system_message():
-                self._tell(recorder)
+                self._record_system_prompt(recorder)
             self._prompt = len(self.messages)
             self._objective = self._prompt if self._objective is None else self._objective
             self._add({"role": "user", "content": prompt}, recorder)
             return await self._work(recorder)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Continue the chat that an earlier process recorded; a system message at its beginning is the system prompt."""
+        """Continue the chat that an earlier process recorded. A system message at its beginning is left out."""
         chat = [dict(message) for message in messages]
         self.messages[:] = chat[1:] if chat and chat[0].get("role") == "system" else chat
         users = [at for at, message in enumerate(self.messages) if message.get("role") == "user"]
         self._recorder = recorder
         self._recorded = len(self.messages)
-        self._told = self.system_prompt if chat else None
+        self._recorded_prompt = self.system_prompt if chat else None
         self._objective, self._prompt = left.objective, users[-1] if users else None
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin a run with the chat of another one, recorded as its beginning. The run has its own objective."""
+        """Begin a run with the chat of another run, and record that chat. The new run has its own objective."""
         self.messages[:] = map(dict, messages)
         self._settle()
         self._begin_run(recorder)
-        self._tell(recorder)
+        self._record_system_prompt(recorder)
         self._record(recorder)
 
     async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
@@ -150,7 +150,7 @@ class ChatConversation:
                     self._record(recorder)
 
     async def _catch_up(self, call: ToolCall, left: Unfinished, recorder: Recorder) -> None:
-        """Answer a call of an earlier process: with its result, or as interrupted; run it if it had not begun."""
+        """Answer a call of an earlier process with its result, or as interrupted. Run it if it had not begun."""
         known = left.results.get(call.id)
         if known is None and call.id not in left.cut:
             await self._run(call, recorder)
@@ -224,14 +224,14 @@ class ChatConversation:
             raise ending
 
     def _begin_run(self, recorder: Recorder) -> None:
-        """Begin another run: its transcript begins with the whole chat, and its first prompt is the objective."""
-        self._recorder, self._recorded, self._told, self._objective = recorder, 0, None, None
+        """Begin a new run: its transcript begins with the whole chat, and its first prompt is the objective."""
+        self._recorder, self._recorded, self._recorded_prompt, self._objective = recorder, 0, None, None
 
-    def _tell(self, recorder: Recorder) -> None:
+    def _record_system_prompt(self, recorder: Recorder) -> None:
         """Record the system prompt, unless it is recorded already."""
-        if self.system_prompt and self.system_prompt != self._told:
+        if self.system_prompt and self.system_prompt != self._recorded_prompt:
             recorder.message({"role": "system", "content": self.system_prompt})
-            self._told = self.system_prompt
+            self._recorded_prompt = self.system_prompt
 
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
         self.messages.append(message)
@@ -258,7 +258,7 @@ class ChatConversation:
         return [{"role": "system", "content": self.system_prompt}, *self.messages]
 
     def _shorten(self) -> bool:
-        """Truncate the chat to a part of its length or as near as possible; return whether that changed it."""
+        """Truncate the chat to a fraction of its length, or as near as possible. Return whether it changed."""
         first_user = next((at for at, message in enumerate(self.messages) if message.get("role") == "user"), None)
         protected = {at for at in (first_user, self._objective, self._prompt) if at is not None}
         shorter = shorten(self.messages, int(size(*self.messages) * _TRUNCATED), protected)

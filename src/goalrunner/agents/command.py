@@ -1,4 +1,4 @@
-"""An agent driven by its command line, one process per round, and the reading of its output while it grows."""
+"""An agent that is run as a command, one process per round, and the readers of its output."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from goalrunner.system.launcher import tail_of
 
 NEW_SESSION = "its session could not be resumed; a new one began, with the history in its prompt"
 ENDED_EARLY = "ended, because retrying could not help"
-"""How an agent's process ended that reported a failure which no other try can remedy."""
+"""The recorded end of a process that was stopped after it reported a permanent failure."""
 
 _LOST = re.compile(r"session|conversation|thread|rollout|chat", re.IGNORECASE)
-"""Words of a failure because of which a resumed round that did nothing is tried again in a new session."""
+"""Words of a failure that may mean a lost session. If the resumed round did nothing, it is repeated in a new session."""
 
 _PIECE = 1 << 20
 _INTERVAL = 0.05
-"""Seconds between two looks at a growing file."""
+"""Seconds between two reads of a growing file."""
 
 
 class TextReader:
-    """Reads output that is the answer as a whole."""
+    """Reads plain text: the whole output is the answer."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -57,7 +57,7 @@ class TextReader:
             yield TextDelta(text)
 
     def end(self) -> Iterator[StreamEvent]:
-        """Yield the event of an incomplete character."""
+        """Yield the event of an incomplete character at the end."""
         return self.feed(b"", final=True)
 
 
@@ -88,7 +88,7 @@ class JsonReader:
 
 
 def reader_for(stream: str) -> TextReader | JsonReader:
-    """Return the reader for the output format of a preset. Raise UsageError if no agent of that name is installed."""
+    """Return the reader for the output format of a preset. Raise UsageError if its parser is not installed."""
     if stream == TEXT:
         return TextReader()
     try:
@@ -120,8 +120,8 @@ async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenera
 class CommandConversation(ExternalConversation):
     """An external agent that is started for each round.
 
-    A later round resumes the agent's own session if the preset can and the agent has named one; otherwise the prompt
-    contains the history. Raise UsageError if no parser reads the agent's output.
+    A later round resumes the agent's own session if the preset supports that and the agent reported a session id. Otherwise
+    the prompt contains the history. Raise UsageError if the parser of the agent's output is not installed.
     """
 
     def __init__(self, agent: ExternalAgent, launcher: Launcher) -> None:
@@ -144,7 +144,7 @@ class CommandConversation(ExternalConversation):
             if reply := await self._run(preset.resume, prompt, recorder, session):
                 return reply
             recorder.session(AgentSession(agent=self.agent.name, id=""))
-            if cut and preset.totals:  # the usage of the cut turn would have been in the next total
+            if cut and preset.totals:  # the next total of the lost session would have included the cut turn
                 recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
         reply = await self._run(preset.argv, with_history(before, prompt), recorder)
@@ -189,8 +189,8 @@ class CommandConversation(ExternalConversation):
         stderr = tail_of(errors)
         how = ENDED_EARLY if completion is None else ending_of(completion)
         failure = failure_of(agent, turn, completion, how, stderr)
-        is_other = isinstance(failure, AgentNotInstalled | AgentNotSignedIn)
-        lost = session and failure and not (turn.worked or is_other) and _LOST.search(f"{failure.message}\n{stderr}")
+        is_setup = isinstance(failure, AgentNotInstalled | AgentNotSignedIn)
+        lost = session and failure and not (turn.worked or is_setup) and _LOST.search(f"{failure.message}\n{stderr}")
         note = NEW_SESSION if lost else ""
         if completion is not None and failure is None and completion.exit_code != 0:
             note = f"its program ended with {how}; its last message counts as its answer"
@@ -201,7 +201,7 @@ class CommandConversation(ExternalConversation):
             self._session = None
             return None
         if failure is not None:
-            if is_other and not (turn.calls or turn.usage.reports):
+            if is_setup and not (turn.calls or turn.usage.reports):
                 recorder.usage("agent", Usage())  # nothing was used
             raise failure
         turn.settle()
@@ -210,7 +210,7 @@ class CommandConversation(ExternalConversation):
         )
 
     async def _follow(self, process: asyncio.Task[Completion], output: Path, turn: CommandTurn) -> Completion | None:
-        """Record what the process writes. Return None if it was ended early."""
+        """Record the output of the process. Return None if it was ended early."""
         reader = reader_for(self.agent.preset.stream)
         async with aclosing(growing_file(output, process)) as pieces:
             async for piece in pieces:
@@ -225,7 +225,7 @@ class CommandConversation(ExternalConversation):
 
 
 def ending_of(completion: Completion) -> str:
-    """Return "exit 0", or why the process was cut."""
+    """Return the exit code as text, or why the process was ended."""
     if completion.exit_code is None:
         return completion.error or "ended by a signal"
     return describe_status(completion.exit_code)
@@ -234,7 +234,7 @@ def ending_of(completion: Completion) -> str:
 def failure_of(
     agent: ExternalAgent, turn: CommandTurn, completion: Completion | None, how: str, stderr: str
 ) -> AgentError | None:
-    """Return why a turn is no answer; None if it is one. `completion` is None if the process was ended early."""
+    """Return the error of a turn without an answer, else None. `completion` is None if the process was ended early."""
     if completion and completion.exit_code in NOT_STARTED and not (turn.text or turn.calls):
         return not_installed(agent, completion.error or first_lines(stderr))
     if completion is None or turn.failure is not None:
@@ -253,7 +253,7 @@ def failure_of(
 
 
 async def _stop(process: asyncio.Task[Completion]) -> None:
-    """Cancel the launch and wait until its processes have ended; a second cancellation shortens their time of grace."""
+    """Cancel the launch and wait until its processes have ended. A second cancellation shortens their grace period."""
     process.cancel()
     while not process.done():
         try:

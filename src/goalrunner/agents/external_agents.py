@@ -82,7 +82,7 @@ def user_files(environ: Mapping[str, str]) -> dict[str, Path]:
 
 
 def protocol_of(config: AgentConfig, preset: Preset) -> Protocol:
-    """Return how an external agent is driven: as the goal says, else as a command if it has one, else by ACP."""
+    """Return the protocol of an external agent: the goal's, else ACP if its name is "acp" or it has only an ACP command."""
     if config.protocol is not None:
         return config.protocol
     return "acp" if config.use == ACP or (preset.acp and not preset.argv) else "command"
@@ -103,7 +103,7 @@ class ExternalAgent:
 
 
 LONGEST_WORD = 128 * 1024 - 1
-"""Bytes; the longest string on a command line of Linux."""
+"""Bytes of the longest argument on Linux."""
 
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|session|workspace)\}")
 _READ_IT = "Read the file {path} whole, and do what it says: it holds your task, which is too long to be given here."
@@ -121,7 +121,7 @@ class Invocation:
 def invocation(
     template: Sequence[str], agent: ExternalAgent, scratch: Callable[[str], Path], prompt: str = "", session: str = ""
 ) -> Invocation:
-    """Return the words of `template` with the placeholders replaced. A single word is a line for the shell.
+    """Return the command of `template` with the placeholders replaced. A single word is a line for the shell.
 
     A prompt that is too long for a command line is written to a file that the agent is asked to read. Raise OSError if
     the file cannot be written.
@@ -148,7 +148,7 @@ _OF_THE_SHELL = frozenset({".", "command", "eval", "exec", "exit"})
 
 
 def program_of(template: Sequence[str]) -> str:
-    """Return the program that a command starts; empty if only the shell knows it."""
+    """Return the program that a command starts; empty if the shell determines it."""
     if len(template) != 1:
         return template[0] if template else ""
     if not re.fullmatch(r"\s*[\w./+-]+(\s[\w\s./+:,@{}-]*)?", template[0]):

@@ -1,4 +1,4 @@
-"""What external agents have in common: their recorded chat, the history for a prompt, and errors for failures."""
+"""Common parts of external agents: the recorded chat, the history in a prompt, and the errors for failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GO_ON = (
     "The run was interrupted in the middle of your turn. It is not known what the commands did that were running. Look at"
     " what is done already, and go on with the task."
 )
-"""The prompt of an agent whose turn was interrupted, if there is no other."""
+"""The default prompt that continues an interrupted turn."""
 LONGEST_HISTORY = 60_000
 """Characters of history in one prompt."""
 _LONGEST_QUOTED = 8_000
@@ -33,10 +33,10 @@ _NAMES: Mapping[object, str] = {"user": "User", "assistant": "You"}
 
 
 class ExternalConversation:
-    """An external agent over rounds. Implements the ports `Conversation` and, with `load`, `Resumable`."""
+    """An external agent as a conversation. Implements the ports `Conversation` and, with `load`, `Resumable`."""
 
     unnamed = "tool"
-    """The tool of a call of which no tool is known."""
+    """The recorded tool of a call whose tool is unknown."""
 
     def __init__(self, agent: ExternalAgent) -> None:
         self.agent = agent
@@ -72,11 +72,11 @@ class ExternalConversation:
             yield
 
     async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
-        """Run one round; `cut`: the last one was interrupted."""
+        """Run one round. `cut`: the previous turn was interrupted."""
         raise NotImplementedError
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin with the chat of another run, which is part of the next prompt."""
+        """Begin with the chat of another run. The next prompt contains it."""
         self._forget_session()
         self.messages.clear()
         for message in spoken(messages):
@@ -87,7 +87,7 @@ class ExternalConversation:
         return tuple(map(dict, self.messages))
 
     def restore(self, checkpoint: object) -> None:
-        """Return to a checkpoint, with a new session of the agent. Raise TypeError if it is of another conversation."""
+        """Return to a checkpoint, with a new session of the agent. Raise TypeError if it is not one of an external agent."""
         if not isinstance(checkpoint, tuple):
             raise TypeError(f"not a checkpoint of an external agent: {type(checkpoint).__name__}")
         self.messages[:] = map(dict, checkpoint)
@@ -108,7 +108,7 @@ def spoken(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def with_history(messages: Sequence[Message], prompt: str) -> str:
-    """Return the prompt after what was said before. The first message and the newest ones are kept."""
+    """Return the prompt, preceded by the chat. If the chat is long, its first and its newest messages are kept."""
     said = [_quoted(one["role"], one["content"].strip()) for one in spoken(messages) if one["content"].strip()]
     if not said:
         return prompt
@@ -127,11 +127,11 @@ def _quoted(role: str, text: str) -> str:
 
 
 NOT_STARTED = (127, 126)
-"""Exit codes of a shell that did not find the program, or could not start it."""
+"""Exit codes of a shell if it did not find the program, or could not start it."""
 HIDDEN_HINT = 'name in PATH the folder that really contains it, or write [workspace] sandbox = "none"'
 """The hint for a program that is not visible in the sandbox."""
 SHORT_ANSWER = 2_000
-"""Characters of an answer in which the preset's texts of a wrong key are looked for."""
+"""Characters of the longest answer that is searched for the preset's texts for a wrong key."""
 _LONGEST_READ = 8_000
 """Characters of a failure's message that are read."""
 _LINES, _COLUMNS = 6, 600

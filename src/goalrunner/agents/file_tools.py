@@ -18,16 +18,15 @@ from goalrunner.agents.tool import Effect, Place, Scratch, Tool, ToolError, Tool
 _LARGEST = 10_000_000
 """Bytes of a file that the tools read."""
 _MOST_COMPARED = 4_000
-"""Lines from the first to the last change, old and new ones, for which there is a diff: its cost may be quadratic."""
+"""The most lines, old and new, between the first and the last change that are compared: a diff may take quadratic time."""
 _MOST_LINES, _PROBE = 2_000, 8_000
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def inside(root: Path, text: str, *, exists: bool = False) -> Path:
-    """Return the real path of what a model named, relative to the workspace `root` or absolute inside it.
+    """Return the real path of `text`, a path relative to the workspace `root` or an absolute path inside it.
 
-    Raise ToolError if it is outside, by `..`, as an absolute path, or through a symbolic link, or if it must exist and
-    does not.
+    Raise ToolError if the real path is outside of the workspace, or if it must exist and does not.
     """
     if not text.strip() or "\0" in text:
         raise ToolError("the path is empty or contains a NUL character; give one relative to the workspace")
@@ -40,7 +39,7 @@ def inside(root: Path, text: str, *, exists: bool = False) -> Path:
 
 
 def read_regular(path: Path) -> bytes:
-    """Return the content of a regular file. Raise ToolError for a pipe, a device and a large file, and OSError."""
+    """Return the content of a file. Raise ToolError if it is too large or not a regular file, and OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _SAFE)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
@@ -153,7 +152,7 @@ def _entries(path: Path) -> ToolOutput:
 
 
 class Change(NamedTuple):
-    """A file as it would be written, and what is reported of it. `mode` is None for a new file."""
+    """The new content of a file, with the facts and the diff to report. `mode` is None for a new file."""
 
     path: Path
     mode: int | None
@@ -163,7 +162,7 @@ class Change(NamedTuple):
 
 
 class ChangingTool(FileTool):
-    """A tool that replaces a file as a whole or not at all."""
+    """A tool that writes a whole file or nothing."""
 
     def change(self, root: Path) -> Change:
         """Return what would be written. Raise ToolError or OSError if that is not possible."""
@@ -199,7 +198,7 @@ class WriteFile(ChangingTool):
             if 0 < old.count(b"\n") == old.count(b"\r\n"):
                 content = _crlf(content)
             diff = unified(old.decode(), content, str(path.relative_to(root)), created=mode is None)
-        except (ToolError, UnicodeDecodeError):  # too large to compare, or no text
+        except (ToolError, UnicodeDecodeError):  # too large to compare, or not text
             diff = Diff(f"{done} {self.path}\n", done)
         data = content.encode()
         return Change(path, mode, data, (done, f"{len(data):,} bytes"), diff)

@@ -15,13 +15,13 @@ from goalrunner.core.errors import RecordError
 from goalrunner.system.connection import ProcessConnection
 
 KEPT = 256_000_000
-"""Bytes of an agent's output that are kept in a file."""
+"""Bytes of an agent's output that are written to a file."""
 METHOD_NOT_FOUND = -32601
 
 _MOST_WAITING = 10_000
-"""Messages that may wait for an agent that does not read."""
+"""The most messages that wait for an agent that does not read."""
 _LAST_WORDS = 1.0
-"""Seconds in which an agent that no longer reads may still write."""
+"""Seconds for which the output of an agent that no longer reads is still read."""
 _AT_ONCE = 0.01
 """Seconds in which output that is already written is read."""
 
@@ -67,7 +67,7 @@ class Peer:
         return await self.result(handler)
 
     async def result(self, handler: Handler) -> Any:
-        """Return the result of the newest request, whose `request` was interrupted."""
+        """Return the result of the newest request. Call it again to wait after an interruption."""
         while True:
             message = await self._receive()
             if "method" in message:
@@ -85,7 +85,7 @@ class Peer:
             self._post({"id": request["id"], key: result})
 
     def refuse(self, request: Mapping[str, Any]) -> None:
-        """Answer a request that this client does not offer."""
+        """Answer that this client does not offer the method of the request."""
         message = f"not offered by this client: {text(request.get('method'))[:100]}"
         self.answer(request, {"code": METHOD_NOT_FOUND, "message": message}, "error")
 
@@ -128,7 +128,7 @@ class Peer:
         return message
 
     async def _read(self) -> None:
-        """Read the messages, each when the one before it was received."""
+        """Read the messages, each after the previous one was received."""
         lines = Lines()
         try:
             while piece := await self._connection.read():

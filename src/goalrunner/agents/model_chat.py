@@ -1,4 +1,4 @@
-"""The model of the built-in agent: its prompts, and a chat in the form and length that it accepts."""
+"""The chat of the built-in agent in the form and length that models accept, and the system prompts."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def shown(recorded: Recorded) -> str:
 
 _NOTE = " to fit the context window"
 _SAVING = 100
-"""Characters that a truncation must save at least, or else the mark costs more."""
+"""Characters that a truncation must save: the mark that it leaves takes some itself."""
 _PASSES = ((1_000, False), (100, False), (1_000, True), (100, True))
-"""How a chat is truncated: the characters of a text that are left, and whether the newest step is included."""
+"""The passes of a truncation: the characters of a text that are kept, and whether the newest step is included."""
 
 
 def size(*messages: Message) -> int:

@@ -91,7 +91,7 @@ def exit_code(value: Any) -> int | None:
 
 
 def is_failure(value: Any) -> bool:
-    """Return whether a flag or a status says that something failed."""
+    """Return whether a flag or a status means a failure."""
     if isinstance(value, str):
         return value.lower() in ("true", "error", "failed", "failure", "cancelled", "canceled")
     return bool(value)
@@ -113,7 +113,7 @@ class Text:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """A piece of a message. Pieces that are not followed by the whole message are a message."""
+    """A piece of a message. The pieces are the message, unless a `Text` with the whole message follows."""
 
     text: str
 
@@ -155,7 +155,7 @@ class UsageReported:
 
 @dataclass(frozen=True)
 class Failed:
-    """The agent reports a failure. `ends`: the round is ended, whatever the agent would still try."""
+    """The agent reports a failure. If `ends`, the runner ends the round without waiting for further attempts."""
 
     message: str
     ends: bool = False
@@ -189,7 +189,7 @@ class AgentParser(ABC):
 
 
 LONGEST_NOISE = 2_000
-"""Characters of a line that is not understood."""
+"""Characters that are kept of a line that is not understood."""
 
 
 def session(line: Any, path: str) -> Iterator[StreamEvent]:

@@ -22,7 +22,7 @@ Scratch = Callable[[str], Path]
 
 
 class ToolError(Exception):
-    """A call that cannot be done. Its text goes to the model; people see its beginning, up to a semicolon."""
+    """A call that cannot be done. The model gets the whole text; its summary ends at the first semicolon."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ToolOutput:
 
 @dataclass(frozen=True)
 class Place:
-    """Where tools work. `env` is all that commands get; `secret` is never opened."""
+    """Where tools work. `env` is the whole environment of commands; `secret` is a file that is never opened."""
 
     workspace: Path
     launcher: Launcher
@@ -72,7 +72,7 @@ class Tool(BaseModel):
         return str(next(value for _, value in self))
 
     def file(self, place: Place) -> str | None:
-        """Return the only path of the workspace that the call depends on; None: it may depend on any."""
+        """Return the only path of the workspace that the call depends on; None if it may depend on any."""
         return None
 
     def effect(self, place: Place) -> Effect | None:
@@ -162,7 +162,7 @@ class NoteTool(Tool):
 
 
 class ReportBlocked(NoteTool):
-    """A claim that the objective cannot be reached. It is checked, and ends nothing by itself."""
+    """A claim that the objective cannot be reached. It is checked, and does not end the turn."""
 
     name = "report_blocked"
     description = "Report that the objective cannot be reached as it stands. The report is checked."

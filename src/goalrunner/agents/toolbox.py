@@ -18,7 +18,7 @@ from goalrunner.core.ports import Launcher
 from goalrunner.llm import ToolCall
 
 UNKNOWN_TOOL = "unknown_tool"
-"""Replaces a name that is not one of a tool."""
+"""The recorded tool of a call whose tool does not exist."""
 _LONGEST_REASON = 100
 
 
@@ -31,10 +31,10 @@ class Described(NamedTuple):
 
 
 class Toolbox:
-    """The tools for one workspace: those of `names`, by default all, and the ones that only report.
+    """The tools for one workspace: those in `names`, by default all, and the ones that only report.
 
-    `env` is the whole environment of the commands, without the providers' keys. `secret`,
-    a path without links, is a file that the tools do not open.
+    `env` is the whole environment of the commands, without the providers' keys. `secret` is the real path of a file that
+    the tools do not open.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Toolbox:
         """The specifications of the tools for a model."""
 
     def describe(self, call: ToolCall) -> Described:
-        """Describe a call. An invalid one has no effect, and its arguments as summary."""
+        """Return the description of a call. If the call is invalid, it has no effect, and the arguments are the summary."""
         known = call.name in self._tools
         name = call.name if known else UNKNOWN_TOOL
         try:
@@ -98,7 +98,7 @@ class Toolbox:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call without nulls; no text is an empty object. Raise ToolError."""
+    """Return the arguments of a call without nulls. Raise ToolError unless the text is empty or a JSON object."""
     try:
         value = json.loads(text.strip() or "{}")
         json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate

@@ -77,7 +77,7 @@ class Turn:
             self._streamed = shortened(self._streamed, LONGEST_MESSAGE)
 
     def flush(self) -> None:
-        """Add the pieces as a message."""
+        """Add the pieces so far as a message."""
         text, self._streamed = self._streamed, ""
         self.add_message(text)
 
@@ -91,7 +91,7 @@ class Turn:
             self.text = text
 
     async def start(self, name: str, tool: str, command: str, shown: str = "") -> None:
-        """Record the begin of a call. `shown` is its line for people, by default the command."""
+        """Record the beginning of a call. `shown` is its summary, by default the command."""
         self.calls += 1
         call = self._open[name] = _Open(source_of(tool), shortened(command, LONGEST_COMMAND), time.monotonic())
         self.recorder.tool_called(name, call.tool, shown or call.command)
@@ -99,7 +99,7 @@ class Turn:
     async def finish(
         self, name: str, facts: tuple[str, ...], output: str = "", *, tool: str = "", command: str = ""
     ) -> None:
-        """Record the end of a call; `tool` and `command` replace what was known of it."""
+        """Record the end of a call. `tool` and `command` replace those of its beginning."""
         call = self._open.pop(name, None)
         if call is not None:
             duration = time.monotonic() - call.began
@@ -118,7 +118,7 @@ def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
     """
     given, made, cost, calls = report.input, report.output, report.cost, int(report.tokens)
     if not report.cumulative:
-        # Tokens for no dollars: the agent does not know the price of its model.
+        # If tokens cost nothing, the agent does not know the price of its model.
         unpriced = report.tokens and report.dollars and not cost and given + made > 0
         return _usage(given, made, None if unpriced else cost, calls), total
     fewer = report.tokens and (given < (total.input_tokens or 0) or made < (total.output_tokens or 0))
@@ -146,7 +146,7 @@ class UsageTracker:
         self.tokens = 0
         """Tokens of this turn."""
         self.session = session
-        """The agent's session as far as it is known."""
+        """The agent's session; None if the agent has not reported it."""
         self._agent = agent
         self._recorder = recorder
         self._total = session.total if session is not None else Usage()
@@ -154,7 +154,7 @@ class UsageTracker:
         self._pending: Usage | None = None
 
     def name_session(self, name: str) -> None:
-        """Record the session's id at once, for a run that is killed."""
+        """Record the session's id at once, so that a killed run can resume the session."""
         if _SESSION_ID.fullmatch(name) and not (self.session and name == self.session.id):
             self.session = AgentSession(agent=self._agent, id=name, total=self._total)
             self.write()
@@ -169,7 +169,7 @@ class UsageTracker:
         self._pending = (self._pending or Usage()) + new
 
     def end(self, *, worked: bool) -> None:
-        """Record the turn's usage. What the agent did not report is unknown, not zero, if the agent `worked`."""
+        """Record the turn's usage. If the agent `worked`, usage that it did not report is unknown, not zero."""
         has_price = any(report.dollars and report.cost is not None for report in self.reports)
         missing = Usage()
         if any(report.tokens for report in self.reports):
@@ -202,11 +202,11 @@ class CommandTurn(Turn):
         """A failure that the agent has reported, if no work followed."""
         self.usage = UsageTracker(agent, recorder, session)
         self.noise = ""
-        """The last lines that were not understood."""
+        """The last output that was not understood."""
 
     @property
     def worked(self) -> bool:
-        """Whether it has said or done anything."""
+        """Whether the agent has written a message, called a tool or used tokens."""
         return bool(self.text or self.calls or self.usage.tokens)
 
     async def add(self, event: StreamEvent) -> None:
@@ -221,7 +221,7 @@ class CommandTurn(Turn):
             case Text(text=text):
                 if not self._streamed:
                     self.recorder.text(text)
-                self._streamed = ""  # the pieces of the same message
+                self._streamed = ""  # the pieces belong to this message
                 self.add_message(text)
             case CallStarted():
                 await self._start(event)
@@ -235,16 +235,16 @@ class CommandTurn(Turn):
                 self.noise = f"{self.noise}{text}\n"[-_LONGEST_NOISE:]
 
     async def end(self) -> None:
-        """Close what is open as interrupted."""
+        """Record the last message and the usage; record open calls as interrupted."""
         self.flush()
         self.usage.write()
         for name in tuple(self._open):
             await self.finish(name, ("interrupted",))
 
     def settle(self) -> None:
-        """Record the usage of a turn that is an answer: what it did not report is unknown.
+        """Record the usage of a turn that ended with an answer. Usage that was not reported is unknown.
 
-        The usage of a turn that failed or was cut is estimated when the run is resumed.
+        The usage of a turn that failed or was interrupted is estimated when the run is resumed.
         """
         self.usage.end(worked=bool(self.text or self.calls))
 
