@@ -1,4 +1,4 @@
-"""What the adapters share: `run_goal` over an agent, messages in OpenAI's shape, and the record of a turn."""
+"""Common parts of the adapters: `run_goal` over an agent, messages in OpenAI's format, and the record of a turn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def imported(module: str, extra: str) -> Any:
 
 
 class FrameworkConversation:
-    """What the conversations over a framework have in common. Subclasses add `send`, `load` and checkpoints."""
+    """The base class of the frameworks' conversations. Subclasses add `send`, `load` and checkpoints."""
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         raise NotImplementedError
@@ -49,11 +49,11 @@ class FrameworkConversation:
 
 
 _wrappers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""By id of the framework's object, so that two runs over it are seen to use one conversation."""
+"""Conversations by the id of the framework's object, so that two runs over one object use the same conversation."""
 
 
 class Library:
-    """`run_goal` and `resume` over the agents of a framework. `judge_llm` may be a model of it, or what the library takes."""
+    """`run_goal` and `resume` over the agents of a framework. `judge_llm` is a model of it, or a judge for `goalrunner`."""
 
     def __init__(
         self, conversation: Callable[[Any], Any], judge: Callable[[Any], JudgeChoice], **defaults: object
@@ -63,7 +63,7 @@ class Library:
         self._defaults = defaults
 
     def options(self, options: dict[str, Any], **defaults: object) -> dict[str, Any]:
-        """Return keywords of `run_goal`, in which `judge` is one of the library's."""
+        """Return keywords for `run_goal`. A model of the framework as `judge` is converted."""
         judge = {"judge": self._judge(options["judge"])} if "judge" in options else {}
         return {**defaults, **options, **judge}
 
@@ -88,7 +88,7 @@ class Library:
         return await goalrunner.aresume(run, self._wrapped(agent), self._judge(judge_llm), **self.options(options))
 
     def _wrapped(self, agent: object) -> Any:
-        """Return the conversation over an agent: the one that is in use, or a new one."""
+        """Return the conversation over an agent: the existing one, or a new one."""
         found = _wrappers.get(id(agent))
         if found is None:
             found = _wrappers[id(agent)] = self._conversation(agent)
@@ -96,7 +96,7 @@ class Library:
 
 
 def usage_of(input_tokens: int, output_tokens: int, calls: int, cost: float | None = None) -> Usage:
-    """Return the usage of so many calls; no tokens at all means that they are unknown."""
+    """Return the usage of `calls` calls. If all tokens are zero, they count as unknown."""
     known = input_tokens or output_tokens
     return Usage(
         input_tokens=input_tokens,
@@ -124,7 +124,7 @@ class TurnRecorder:
             self.recorder.tool_called(call_id, item.source, item.command)
 
     async def add(self, message: Message, facts: tuple[str, ...] = ()) -> None:
-        """Record a message in OpenAI's shape. `facts` are what the framework says of a tool's result."""
+        """Record a message in OpenAI's format. `facts` are the framework's facts about a tool's result."""
         if message["role"] == "tool":
             await self._result(message, facts)
         self._calls |= {str(call["id"]): call for call in message.get("tool_calls") or ()}
@@ -148,13 +148,13 @@ def observed(call: Mapping[str, Any] | None, result: Message) -> Observation | N
 
 
 def call_block(call_id: str, name: str, arguments: object) -> dict[str, Any]:
-    """Return a tool call in OpenAI's shape; `arguments` are JSON text or what is to be written as JSON."""
+    """Return a tool call in OpenAI's format; `arguments` are JSON text, or a value to convert to JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
 def openai_messages(message: Message) -> list[dict[str, Any]]:
-    """Return a message of blocks (Strands, Bedrock, Anthropic) in OpenAI's shape; each tool result is a message."""
+    """Convert a message of blocks (Strands, Bedrock, Anthropic) to OpenAI's format; each tool result is a message."""
     blocks = blocks_of(message["content"])
     text = "\n".join(block.text for block in blocks if block.kind == "text")
     if message["role"] == "assistant":
@@ -167,7 +167,7 @@ def openai_messages(message: Message) -> list[dict[str, Any]]:
 
 
 def block_messages(chat: Iterable[Message]) -> list[dict[str, Any]]:
-    """Return a chat in OpenAI's shape as Strands' messages, without its system prompt."""
+    """Convert a chat from OpenAI's format to Strands' messages, without its system prompt."""
     found: list[dict[str, Any]] = []
     for message in chat:
         content: list[dict[str, Any]] = [{"text": message["content"]}] if message["content"] else []

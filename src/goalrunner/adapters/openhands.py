@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _POLL = 0.2
-"""Seconds between two looks at the events of a running conversation."""
+"""Seconds between two reads of the events of a running conversation."""
 _PATIENCE = 10.0
 """Seconds that an interrupted conversation has to end by itself."""
 
@@ -51,7 +51,7 @@ def _sdk(part: str = "") -> Any:
 
 
 def openhands_model(llm: Any) -> OutsideModel:
-    """Return an OpenHands LLM as one that can judge."""
+    """Return an OpenHands LLM as a model for the judge."""
 
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
         sdk, before = _sdk(), _spent(llm.metrics)
@@ -82,7 +82,7 @@ def _since(before: tuple[int, int, int, float], now: tuple[int, int, int, float]
 
 
 def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return OpenHands events as a chat in OpenAI's shape, without the system prompt."""
+    """Convert OpenHands events to a chat in OpenAI's format, without the system prompt."""
     convertible = _sdk(".event").LLMConvertibleEvent
     shown = [event for event in events if isinstance(event, convertible)]
     chat = []
@@ -99,7 +99,7 @@ def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 class OpenHandsConversation(FrameworkConversation):
-    """An OpenHands conversation as ours: every turn lands in `conversation.state.events`; critic and hooks stay its own."""
+    """An OpenHands conversation as a conversation of a run. Its events, critic and hooks stay its own."""
 
     name = "openhands"
 
@@ -118,7 +118,7 @@ class OpenHandsConversation(FrameworkConversation):
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The chat of the active branch, in OpenAI's shape."""
+        """The chat of the active branch, in OpenAI's format."""
         return chat_of(self.conversation.state.active_branch())
 
     @property
@@ -164,7 +164,7 @@ class OpenHandsConversation(FrameworkConversation):
         self.conversation.navigate_to(checkpoint)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Continue with the conversation's own events, if it was restored; else its next prompt contains the chat."""
+        """Continue with the conversation's own events if there are any; otherwise the next prompt contains the chat."""
         self._history = () if self.messages else messages
 
     async def _record(self, turn: TurnRecorder, before: tuple[int, int, int, float]) -> tuple[int, int, int, float]:
@@ -190,7 +190,7 @@ def _reply(state: Any, events: Sequence[Any]) -> RoundReply:
 
 
 def judge_choice(judge: Any) -> JudgeChoice:
-    """Return a judge of OpenHands' callers as one of the library's."""
+    """Convert an OpenHands LLM to a judge; return any other judge unchanged."""
     return openhands_model(judge).separate("judge") if isinstance(judge, _sdk().LLM) else judge
 
 
@@ -216,7 +216,7 @@ class GoalController(goalrunner.GoalController):
 
     @classmethod
     def resume(cls, run: GoalOutcome | Path | str, judge_llm: Any = None, **options: Any) -> Self:
-        """Return a controller that goes on with a run, as the library's does."""
+        """Return a controller that continues a run, as `goalrunner.GoalController.resume` does."""
         return super().resume(run, judge_choice(judge_llm), **_LIBRARY.options(options))
 
     async def aon_run_finished(self, events: Sequence[Any], *, usage: Usage | None = None) -> GoalContinue | GoalDone:

@@ -1,4 +1,4 @@
-"""Strands agents: `run_goal` over an `Agent`, and `GoalLoop`, a plugin with the parameters of Strands' own."""
+"""Strands agents: `run_goal` over an `Agent`, and the plugin `GoalLoop` with the parameters of Strands' GoalLoop."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class JudgeConfig:
 
 @dataclass
 class GoalResult:
-    """The result of a run; `outcome` is all that the runner knows of it."""
+    """The result of a run; `outcome` is the complete one."""
 
     passed: bool
     stop_reason: str
@@ -88,15 +88,15 @@ def default_resume_prompt(feedback: str | None) -> str:
 
 
 _loops: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Agents with a GoalLoop: of two, only one could resume the agent."""
+"""Agents that have a GoalLoop. Each has only one, because only one plugin can resume an agent."""
 
 
 class GoalLoop(Plugin):  # type: ignore[misc]
     """Runs a goal around each invocation of the agent. The first seven parameters are those of Strands' GoalLoop.
 
     `goal` is a text that a judge checks, a callable `(response, agent)`, or a `goalrunner.Goal`. `validators` are further
-    checks: shell commands and ValidatorSpecs run in the check environment of `workspace`, callables in this process, which
-    the label "not isolated" says. Each run is recorded under `home` (default: GOAL_HOME).
+    checks: shell commands and ValidatorSpecs run in the check environment of `workspace`, callables run in this process and
+    add the label "not isolated". Each run is recorded under `home` (default: GOAL_HOME).
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         validators: Checks = (),
         **options: Any,
     ) -> None:
-        """Make the plugin. `options` are keywords of `run_goal`: workspace, home, on_event, approver."""
+        """Create the plugin. `options` are keywords of `run_goal`: workspace, home, on_event, approver."""
         imported("strands.plugins", "strands")
         if not isinstance(goal, str | Goal) and not callable(goal):
             raise TypeError("goal must be a text, a callable (response, agent), or a Goal")
@@ -129,7 +129,7 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         self.limits |= {} if isinstance(goal, Goal) and timeout == inf else {"timeout": timeout}
         self.preserve_context = preserve_context
         self.template = resume_prompt_template or (None if isinstance(goal, Goal) else default_resume_prompt)
-        split_checks(validators)  # raises for what is no check
+        split_checks(validators)  # raises for an invalid check
         self.checks = tuple(validators) if isinstance(validators, list | tuple) else (validators,)
         self.options = options
         self._results: weakref.WeakKeyDictionary[Any, GoalResult] = weakref.WeakKeyDictionary()
@@ -260,8 +260,8 @@ class _AgentLoop:
     def _goal(self, goal: str | Callable[..., Any], *, in_workspace: bool) -> Goal:
         text = goal if isinstance(goal, str) else f"{_name(goal)}(response, agent) passes."
         config = {"system_prompt": self._loop.judge.system_prompt} if isinstance(goal, str) else {}
-        # Equal feedback in every round is no reason to stop before max_attempts.
         deliverable = "workspace" if in_workspace else "response"
+        # stall_rounds: equal feedback in every round is no reason to stop before max_attempts.
         return Goal(objective=text, deliverable=deliverable, stall_rounds=None, judge=config)
 
     def _bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,7 +275,7 @@ class _AgentLoop:
         return check
 
     def _retry(self, feedback: str | None) -> str:
-        """Return the retry message as text; what the template returned resumes the agent."""
+        """Return the retry message as text; the agent is resumed with the value of the template."""
         template = self._loop.template or default_resume_prompt
         self._input = template(self._own_words(feedback))
         return text_of(self._input)

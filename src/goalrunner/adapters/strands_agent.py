@@ -24,7 +24,7 @@ from goalrunner.llm.outside import OutsideModel, failure_of
 
 
 def strands_model(model: Any) -> OutsideModel:
-    """Return a Strands model as one that can judge."""
+    """Return a Strands model as a model for the judge."""
     config = model.get_config()
     name = config.get("model_id") if isinstance(config, dict) else getattr(config, "model_id", None)
 
@@ -41,7 +41,7 @@ def strands_model(model: Any) -> OutsideModel:
 
 
 class StrandsConversation(FrameworkConversation):
-    """A Strands agent as a conversation: every turn lands in `agent.messages`, and its tools run as the agent runs them."""
+    """A Strands agent as a conversation. The turns are added to `agent.messages`, and the agent runs its tools itself."""
 
     name = "strands"
 
@@ -100,7 +100,7 @@ class StrandsConversation(FrameworkConversation):
         self.agent.load_snapshot(checkpoint)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Give the agent the chat that an earlier process recorded; the system prompt is its own."""
+        """Give the agent the chat that an earlier process recorded. The agent keeps its own system prompt."""
         self.agent.messages = block_messages(messages)
 
     def count(self) -> None:
@@ -146,7 +146,7 @@ def reply_of(result: Any) -> RoundReply:
 
 
 def judge_choice(judge: Any) -> JudgeChoice:
-    """Return a judge of this module's callers as one of the library's."""
+    """Convert a Strands model to a judge; return any other judge unchanged."""
     is_model = isinstance(judge, imported("strands.models", "strands").Model)
     return strands_model(judge).separate("judge") if is_model else judge
 

@@ -1,4 +1,4 @@
-"""A model: from a request to its reply, with retries, plainer forms of a refused request, accounting and recording."""
+"""The base class of models: retries, timeouts, usage accounts, and the recording of replies."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ DEFAULT_TIMEOUT = 600.0
 
 
 RETRIES = 5
-"""How often a call is repeated."""
+"""How many times a failed call is repeated."""
 LONGEST_RETRY_AFTER = 120.0
 """Seconds that a provider may ask to wait."""
 
 
 def pause_before(retry: int, retry_after: float | None) -> float:
-    """Return the seconds before a retry, counted from 1: what the provider asks for, else twofold from 0.5 to 30."""
+    """Return the seconds before a retry (1, 2, ...): those that the provider asks for, else 0.5 doubled up to 30."""
     spread = random.random()
     if retry_after is None:
         return min(30.0, 0.5 * 2.0 ** (retry - 1)) * (0.5 + 0.5 * spread)
@@ -62,13 +62,13 @@ class LLM:
 
     `model` is LiteLLM's name (`openai/gpt-5-mini`) or `scripted/<file>`. `params` are sent to the provider as they are; a
     temperature in them takes precedence over a caller's. For keys and addresses see `goalrunner.llm.endpoints`.
-    Raises GoalError for an invalid recording, AuthenticationFailed if the variable `api_key_env` is not set, and UsageError
-    for an invalid timeout. Subclasses send the requests; nothing is known of their price and their context window.
+    Raise GoalError for an invalid recording, and UsageError for an invalid timeout. Subclasses send the requests, and may
+    know the price and the context window of the model.
     """
 
     endpoint = Endpoint()  # what an error message names
     class_of: ClassVar[Callable[[str], type[LLM]]]
-    """Return the subclass for a model's name; set by the package, which imports the subclasses."""
+    """Returns the subclass for a model's name. Set by the package, which imports the subclasses."""
 
     def __new__(cls, model: str = "", *_: Any, **__: Any) -> Self:
         """Make a model of the class that the name asks for."""
@@ -110,7 +110,7 @@ class LLM:
 
         `schema` (JSON schema) asks for structured output where the provider supports it; validate the answer all the same.
         `temperature` is left out for models that refuse it. The usage of the reply includes its retries.
-        Raises AuthenticationFailed, ModelNotFound, ContextWindowExceeded, RequestRejected, or ProviderUnavailable after the
+        Raise AuthenticationFailed, ModelNotFound, ContextWindowExceeded, RequestRejected, or ProviderUnavailable after the
         last retry.
         """
         await self.prepare()
@@ -137,7 +137,7 @@ class LLM:
             async with deadline:
                 await self.send(request, draft)
         except (ProviderFailure, TimeoutError, asyncio.CancelledError) as error:
-            # Providers charge for what they had read and written before the break, whether it came or not.
+            # Providers charge for an interrupted answer, even if no part of it arrived.
             is_abandoned = not request.is_streamed and not isinstance(error, ProviderFailure)
             if draft.started or is_abandoned:
                 request.spent = request.spent + self.used(request, draft)
@@ -176,7 +176,7 @@ class LLM:
         return None
 
     def separate(self, account: Account) -> LLM:
-        """Return the same model with its own account, from its beginning: for `judge = "agent"`.
+        """Return the same model with its own account, for `judge = "agent"`. A recording begins again.
 
         The temperature in `params` was chosen for this account and is left out.
         """
@@ -197,4 +197,4 @@ class LLM:
         return ""
 
     def skip(self, replies: int) -> None:
-        """Begin a recording after so many answered replies; a provider has nothing to skip."""
+        """Skip the first `replies` answered replies of a recording. Other models have nothing to skip."""

@@ -26,7 +26,7 @@ _WITHOUT_API_KEY = frozenset(
     {"bedrock", "bedrock_converse", "chatgpt", "github_copilot", "oci", "ollama", "ollama_chat", "sagemaker"}
     | {"sagemaker_chat", "vertex_ai", "vertex_ai_beta"}
 )
-"""Providers with other credentials, or none: an API key would be in the way."""
+"""Providers with other credentials, or none. LLM_API_KEY alone is not sent to them."""
 
 
 def refuse_empty_key(variable: str, account: Account, environ: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ def refuse_empty_key(variable: str, account: Account, environ: Mapping[str, str]
 def find_endpoint(
     library: Any, model: str, api_base: str | None, variable: str | None, environ: Mapping[str, str]
 ) -> Endpoint:
-    """Return address and key for a model; `variable` is the one that the goal names for the key."""
+    """Return the address and key for a model; `variable` is the goal's `api_key_env`."""
     base = api_base or environ.get(FALLBACK_BASE, "").strip() or None
     fallback = environ.get(FALLBACK_KEY, "").strip()
     if not variable and base and not api_base and fallback:
@@ -121,8 +121,8 @@ def refuse_unknown_provider(library: Any, model: str) -> None:
 
 
 def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
-    """Return whether parameters, or settings of LiteLLM itself, may lead the call elsewhere than the name says."""
-    # To look the last two up, LiteLLM asks a server for a login.
+    """Return whether parameters, or settings of LiteLLM itself, may change the provider that the name says."""
+    # For these two providers, LiteLLM's look-up starts a login.
     if params.keys() & _STEERING or model.startswith(("chatgpt/", "github_copilot/")):
         return True
     return model in (library.model_alias_map or {}) or bool(library.custom_provider_map)
@@ -145,7 +145,7 @@ _WITHOUT_LIST = (404, 405, 501)
 
 
 async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str, str]) -> str:
-    """Return a warning about a model that may not exist; empty if it exists, or if nothing suggests that it does not.
+    """Return a warning about a model that may not exist; empty if there is no sign that it does not exist.
 
     Raise ProviderFailure if the provider lists its models and this one is not among them.
     """
@@ -161,7 +161,7 @@ async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mappin
     try:
         key = endpoint.api_key or environ.get(endpoint.variable, "").strip()
         names = await _listed(base, provider, key)
-    except Exception as error:  # the model may exist nevertheless
+    except Exception as error:  # the model may exist all the same
         status = getattr(getattr(error, "response", None), "status_code", None)
         reason = f"HTTP {status}" if status else type(error).__name__
         unreadable = f", and the models of {place} could not be listed ({reason})"
@@ -181,8 +181,8 @@ async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mappin
 
 
 async def _listed(base: str, provider: str, key: str) -> list[str]:
-    """Return the names in the list of a server; none if it has no list. Raise if it cannot be read in time."""
-    import httpx  # with LiteLLM, which depends on it
+    """Return the names in the list of a server; empty if it has no list. Raise if it cannot be read in time."""
+    import httpx  # a dependency of LiteLLM
 
     headers = {"Authorization": f"Bearer {key}"} if key and key != PLACEHOLDER else {}
     if provider == "anthropic":
@@ -192,7 +192,7 @@ async def _listed(base: str, provider: str, key: str) -> list[str]:
         headers = {"x-goog-api-key": key}
         base = f"{base.removesuffix('/v1beta')}/v1beta"
     most = {"anthropic": "?limit=1000", "gemini": "?pageSize=1000"}.get(provider, "")
-    # A redirection is not followed: it would get the key as well.
+    # Redirects are not followed, because their targets would get the key.
     async with asyncio.timeout(DEADLINE), httpx.AsyncClient(timeout=DEADLINE) as client:
         response = await client.get(f"{base}/models{most}", headers=headers)
     if response.status_code in _WITHOUT_LIST:

@@ -35,9 +35,9 @@ class FailureKind(StrEnum):
 
 
 class ProviderFailure(Exception):
-    """A failed call: the HTTP status if there was one, the provider's words, and its Retry-After in seconds.
+    """A failed call: the HTTP status if there was one, the provider's message, and its Retry-After in seconds.
 
-    `kind` is set by a transport that knows more than status and words say.
+    `kind` replaces the classification by status and message.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ _BY_STATUS = {
 
 
 def classify(status: int | None, message: str) -> FailureKind:
-    """Return the kind of a failure by its HTTP status and, if that does not tell, by its words."""
+    """Return the kind of a failure by its HTTP status or, if the status is ambiguous, by its message."""
     if status is None or status in _BY_STATUS:
         return _BY_STATUS[status]
     if status == 429:
@@ -162,7 +162,7 @@ def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoi
     kind, variable = failure.kind, endpoint.variable
     words = shorten(Redactor(os.environ, names=(variable,)).text(failure.message))
     if kind is FailureKind.AUTHENTICATION and not endpoint.key_known and not failure.status:
-        # No request was sent: LiteLLM's words are about its own parameters.
+        # No request was sent: LiteLLM's message is about its own parameters.
         words = f"{variable} is not set"
     status = f" ({failure.status})" if failure.status else ""
     why = f"{status}: {words}" if words else status
@@ -191,14 +191,14 @@ def shorten(message: str) -> str:
 
 
 def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
-    """Return the failure that an exception of LiteLLM means; `begun` says that a part of the answer had come."""
-    # A failure in the middle of a stream comes wrapped, with a status of LiteLLM's.
+    """Return the failure for an exception of LiteLLM. `begun`: a part of the answer had arrived."""
+    # LiteLLM wraps a failure in the middle of a stream, with a status of its own.
     cause = getattr(error, "original_exception", None)
     if isinstance(cause, Exception) and cause is not error:
         return failure_from(cause, begun=True)
     message = own_words(str(getattr(error, "message", None) or error)) or type(error).__name__
     status = getattr(error, "status_code", None)
-    # Where no answer came, the status is LiteLLM's too.
+    # Without a response, the status is LiteLLM's own too.
     answered = getattr(error, "litellm_response_headers", None) and isinstance(status, int)
     return ProviderFailure(
         message,
@@ -210,7 +210,7 @@ def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
 
 def _kind(error: Exception, status: object, message: str, *, begun: bool) -> FailureKind:
     names = {cls.__name__ for cls in type(error).__mro__}
-    is_own = status in (None, 500)  # which LiteLLM also gives where no server answered
+    is_own = status in (None, 500)  # LiteLLM also sets 500 if no server answered
     if is_own and _KEY.search(message):
         return FailureKind.AUTHENTICATION
     if names & {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}:
@@ -219,7 +219,7 @@ def _kind(error: Exception, status: object, message: str, *, begun: bool) -> Fai
         return FailureKind.CONTEXT
     if names & {"APIConnectionError", "TransportError", "OSError"} or (is_own and _NO_CONNECTION.search(message)):
         return FailureKind.CUT if begun else FailureKind.CONNECTION
-    # Without a status it is a defect on the way: a repetition would only hide it.
+    # Without a status it is a bug in a library: a retry would only hide it.
     return classify(status, message) if isinstance(status, int) else FailureKind.REJECTED
 
 
@@ -236,7 +236,7 @@ _WAIT = re.compile(r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.
 
 
 def retry_after(error: Exception, message: str = "") -> float | None:
-    """Return the seconds to wait by the Retry-After header or by the words; None if neither gives a number."""
+    """Return the seconds to wait by the Retry-After header or by the message; None if neither has a number."""
     headers = getattr(error, "litellm_response_headers", None) or {}
     with suppress(ValueError, KeyError):
         return max(0.0, float(headers["retry-after"]))

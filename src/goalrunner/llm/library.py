@@ -1,4 +1,4 @@
-"""LiteLLM: its import, once, early in a thread and without output, and its table of models with their prices."""
+"""The import of LiteLLM, once and without output, and its table of models with their prices."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ENVIRONMENT = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "true",  # the same for these
     "LITELLM_MODE": "PRODUCTION",  # else a .env in the current folder is loaded, and an agent could redirect the judge
 }
-"""Set before the import, whatever was set before."""
+"""Set before the import; existing values are replaced."""
 
 _FILTERED_LOGGERS = (
     *("apscheduler.executors.default", "apscheduler.scheduler", "asyncio", "backoff", "httpx", "uvicorn.access"),
     "uvicorn.error",
 )
-"""Loggers of others to which LiteLLM adds filters at the beginning of its import; the filters import the rest of it.
+"""Loggers of other packages to which LiteLLM adds filters early in its import; the filters import the rest of LiteLLM.
 
-They are disabled during the import: a record that another thread logs meanwhile would make both imports fail.
+They are disabled during the import, because a record that another thread logs meanwhile would make both imports fail.
 """
 
 _OWN_PROTOCOL = frozenset({"anthropic", "bedrock", "gemini", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
@@ -61,7 +61,7 @@ def litellm() -> Any:
 
 
 def imported() -> Any | None:
-    """Return LiteLLM if it is imported by now, else None. Does not wait."""
+    """Return LiteLLM if it is already imported, else None. Does not wait."""
     return _library
 
 
@@ -85,7 +85,7 @@ def warm_up(models: Iterable[str]) -> None:
     real = tuple(model for model in models if model and not is_scripted(model))
 
     def work() -> None:
-        # The first call tries again, and raises then.
+        # The first call imports again, and raises the error.
         with suppress(Exception):
             for model in real:
                 prepare(model)
@@ -99,7 +99,7 @@ def warm_up(models: Iterable[str]) -> None:
 
 
 def silence_warnings() -> None:
-    """Hide LiteLLM's warnings; again before each call, since the filters may have been replaced."""
+    """Hide LiteLLM's warnings. Called before each request, because the filters may have been replaced."""
     for message, module in _WARNINGS:
         # Python removes an equal filter before it adds one.
         warnings.filterwarnings("ignore", message=message, module=module)
@@ -112,7 +112,7 @@ def _import() -> Any:
             library: Any = importlib.import_module("litellm")
             importlib.import_module("httpcore")
     except BaseException:
-        # Python keeps the parts that were imported, with which no later import of the whole would succeed.
+        # Python keeps the submodules that were imported, and with them a later import would fail.
         for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
             del sys.modules[name]
         raise
@@ -123,7 +123,7 @@ def _import() -> Any:
     library.disable_hf_tokenizer_download = True
     # LiteLLM's other transport leaves sessions open, which warn at exit.
     library.disable_aiohttp_transport = True
-    # Histories whose form a provider would refuse are adapted, such as no text beside tool calls.
+    # LiteLLM adapts histories that a provider would refuse, such as tool calls without text.
     library.modify_params = True
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "litellm"):
         logger = logging.getLogger(name)
@@ -136,8 +136,8 @@ def _import() -> Any:
 def _quick_import() -> Iterator[None]:
     """Import without garbage collection, which takes a third of the import, and without warnings.
 
-    LiteLLM's thousands of pydantic models are built at their first use, which saves a sixth of the import. The default of
-    pydantic for that is not public; where it has moved, nothing is deferred.
+    LiteLLM's thousands of pydantic models are built at their first use, which saves a sixth of the import. Pydantic's
+    default for that is not public; in a version without it, nothing is deferred.
     """
     enabled = gc.isenabled()
     loggers = [logger for name in _FILTERED_LOGGERS if not (logger := logging.getLogger(name)).disabled]
@@ -158,7 +158,7 @@ def _quick_import() -> Iterator[None]:
         for logger in loggers:
             logger.disabled = False
         if enabled:
-            # What modules hold stays for good: later collections need not visit it.
+            # The objects of modules are never freed, so later collections can skip them.
             gc.freeze()
             gc.enable()
 
@@ -175,7 +175,7 @@ def measure(library: Any, model: str, prices: Prices | None, request: Request, d
     if used is None or not used.tokens:
         sent = json.dumps([*request.messages, *(tool.offer() for tool in request.tools)], default=str)
         received = draft.text + "".join(call.name + call.arguments for call in draft.calls.values())
-        # About four characters are a token.
+        # A token has about four characters.
         used, detail = Usage(input_tokens=-(-len(sent) // 4), output_tokens=-(-len(received) // 4)), None
     cost = price(library, model, prices, used, detail)
     return Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost)
@@ -216,7 +216,7 @@ def is_priced(library: Any, model: str) -> bool:
 
 
 def context_window(library: Any, model: str) -> int | None:
-    """Return the most input tokens by the same table; None if unknown."""
+    """Return the most input tokens in LiteLLM's local table; None if unknown."""
     info = _info(library, model)
     limit = info.get("max_input_tokens") or info.get("max_tokens")
     return int(limit) if limit else None
@@ -232,13 +232,13 @@ def _info(library: Any, model: str) -> Mapping[str, Any]:
 
 def provider_of(library: Any, model: str) -> str:
     """Return LiteLLM's name of the provider; empty if it knows none."""
-    with suppress(Exception):  # of various types; the call itself reports it
+    with suppress(Exception):  # LiteLLM raises various errors; the request reports them
         return str(library.get_llm_provider(model)[1])
     return ""
 
 
 def known_models(library: Any, provider: str) -> list[str]:
-    """Return the names of a provider's models in LiteLLM's map, without the provider."""
+    """Return the names of a provider's models in LiteLLM's table, without the provider."""
     return sorted(
         name.removeprefix(f"{provider}/")
         for name, about in library.model_cost.items()

@@ -32,7 +32,7 @@ from goalrunner.llm.transport import Draft, Reply, Request
 from goalrunner.system.launcher import in_thread
 
 PREFIX = "scripted/"
-PIECES = 4  # a text comes in about that many pieces, like a stream
+PIECES = 4  # a text arrives in about that many pieces, like a stream
 
 
 def is_scripted(model: str) -> bool:
@@ -63,7 +63,7 @@ class ScriptedError(Frozen):
     timeout: bool = False
 
     def failure(self) -> ProviderFailure:
-        """Return the failure as a provider's would have come."""
+        """Return the failure that a provider would cause."""
         if self.cut:
             return ProviderFailure(self.message or "the answer ended early", kind=FailureKind.CUT)
         if self.timeout:
@@ -140,11 +140,11 @@ class ScriptedModel(LLM):
         return 0.0
 
     def skip(self, replies: int) -> None:
-        """Skip so many answered replies, and the errors between them."""
+        """Skip the first `replies` answered replies, and the errors between them."""
         while replies > 0:
             line = self._take()
             self._calls += len(line.tool_calls)
-            replies -= line.error is None
+            replies -= 0 if line.error else 1
 
     def _take(self) -> ScriptedReply:
         if self._next >= len(self._lines):
@@ -156,19 +156,19 @@ class ScriptedModel(LLM):
         return self._lines[self._next - 1]
 
 
-CUSTOM = "custom/"  # how the names of functions and objects begin
+CUSTOM = "custom/"  # the prefix of the names of functions and objects
 
 Ask = Callable[[Sequence[Message]], Awaitable[tuple[str, Usage]]]
-"""Sends system and user messages (OpenAI's shape) to a model; returns its text and the usage of the call."""
+"""Sends system and user messages (OpenAI's format) to a model; returns its text and the usage of the call."""
 
 
 def is_custom(model: str) -> bool:
-    """Return whether only the calling program can make the model of this name."""
+    """Return whether the name is that of a function or object of the calling program."""
     return model.startswith(CUSTOM)
 
 
 class OutsideModel(LLM):
-    """A model that is not called through LiteLLM, with its own usage account. Its window and its price are unknown."""
+    """A model that is not called through LiteLLM, with its own usage account. Context window and price are unknown."""
 
     def __init__(self, name: str, ask: Ask, account: Account = "agent") -> None:
         super().__init__(name, account=account)
@@ -187,8 +187,8 @@ class OutsideModel(LLM):
 class CustomModel(OutsideModel):
     """Asks `complete(messages)` of an object, or calls a function with the messages; the answer is a text.
 
-    A function that is no coroutine function runs in a thread. An error in it means that the model did not answer. Tokens
-    and dollars are unknown.
+    A plain function runs in a thread, a coroutine function in the event loop. If it raises, the model did not answer.
+    Tokens and dollars are unknown.
     """
 
     def __init__(self, given: Any, account: Account = "judge") -> None:
@@ -218,7 +218,7 @@ def as_model(value: object) -> LLM | None:
 
 
 def failure_of(error: BaseException, model: str = "") -> GoalError:
-    """Return an error of other code as one of ours. `model` is the name of a judge's model; empty: an agent failed."""
+    """Return an exception of other code as a GoalError. `model` is the model that failed; empty if an agent failed."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)

@@ -34,7 +34,7 @@ async def close_with_loop(library: Any) -> None:
     """Close LiteLLM's clients of the running loop when `asyncio.run` (or a Runner) ends it."""
     loop = asyncio.get_running_loop()
     if loop not in _closers:
-        # A loop closes its open async generators as its last act: the only hook that it has.
+        # A loop closes its open async generators when it ends. It has no other hook for its end.
         _closers[loop] = _closer(library, id(loop))
         await anext(_closers[loop])
 
@@ -54,10 +54,10 @@ async def _closer(library: Any, loop_id: int) -> AsyncGenerator[None, None]:
 
 
 def sendable(messages: Sequence[Message], *, keep_empty: bool = True) -> list[dict[str, Any]]:
-    """Return the messages with content that providers take: never None, and some text if there is nothing else.
+    """Return the messages with content that providers take: never None, and a text if there are no tool calls.
 
-    Without `keep_empty`, empty content beside tool calls is left out: LiteLLM would fill it with words of its own for
-    providers that take none. Servers with OpenAI's format need it.
+    Without `keep_empty`, empty content beside tool calls is left out: for providers that refuse it, LiteLLM would insert
+    a text of its own. Servers with OpenAI's format need it.
     """
     sent = []
     for message in messages:
@@ -72,14 +72,14 @@ def sendable(messages: Sequence[Message], *, keep_empty: bool = True) -> list[di
 
 
 _BROKEN = frozenset({500, 501})
-"""What some servers answer to a schema that they do not support; 502, 503 and 529 are about load."""
+"""Status codes of some servers for a schema that they do not support; 502, 503 and 529 are about load."""
 _GATEWAY_TIMEOUTS = frozenset({504, 524})
-"""What gateways answer if nothing comes for a minute or so; a stream begins earlier."""
+"""Status codes of gateways if nothing arrives for about a minute; a stream begins earlier."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a request has to be put for this provider. A model remembers what worked."""
+    """The form of a request that this provider accepts. A model keeps the form that worked."""
 
     schema: Literal["json_schema", "json_object", "none"] = "json_schema"
     temperature: bool = True
@@ -108,7 +108,7 @@ class Form:
         return fields
 
     def after(self, failure: ProviderFailure, request: Request) -> Form | None:
-        """Return a plainer form to try at once; None if the failure is about something else."""
+        """Return another form to try at once; None if the failure is not about the form."""
         sent, refused = self.fields(request), failure.kind is FailureKind.REJECTED
         if refused and "temperature" in sent and "temperature" in failure.message.lower():
             return replace(self, temperature=False)
@@ -153,21 +153,21 @@ class ProviderModel(LLM):
     async def prepare(self) -> None:
         if not self._is_ready:
             self.check()
-            # The context window is looked up there too, and cached: for some models LiteLLM asks a server for it.
+            # The thread also looks up the context window, which is cached: for some models LiteLLM asks a server.
             await asyncio.to_thread(lambda: context_window(lazy.prepare(self.model), self.model))
             self._find(lazy.litellm())
             self._is_ready = True
 
     async def attempt(self, request: Request) -> Reply:
-        """Send the request, and again at once in a plainer form if the provider refuses it."""
+        """Send the request, and at once again in other forms while the provider refuses the form."""
         before = self._form
         while True:
             try:
                 reply = await super().attempt(request)
             except ProviderFailure as failure:
-                plainer = self._form.after(failure, request)
-                self._form = plainer or before
-                if plainer is None:
+                other = self._form.after(failure, request)
+                self._form = other or before
+                if other is None:
                     raise
             else:
                 proved = self._form.schema_proved or "response_format" in self._form.fields(request)
@@ -203,7 +203,7 @@ class ProviderModel(LLM):
         return measure(lazy.litellm(), self.model, self._prices, request, draft)
 
     def context_window(self) -> int | None:
-        # The event loop asks for it: it must not wait for the import.
+        # Called in the event loop, so it must not wait for the import.
         library = lazy.imported()
         return None if library is None else context_window(library, self.model)
 
@@ -226,12 +226,12 @@ class ProviderModel(LLM):
         return {
             **{name: value for name, value in wanted.items() if value is not None},
             **self._form.fields(request),
-            # LiteLLM would keep prices for all later calls of a model of that name, another account's too.
+            # LiteLLM would keep the prices for all later calls of this model, also those of other accounts.
             **{name: value for name, value in self.params.items() if name not in PRICE_PARAMS},
             "model": self.model,
             "messages": sendable(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
             "timeout": request.timeout,
-            # LiteLLM's hidden retries count nothing and mask errors.
+            # LiteLLM's own retries are not counted, and they hide errors.
             "max_retries": 0,
         }
 

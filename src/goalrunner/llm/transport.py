@@ -95,19 +95,19 @@ class Request:
     schema_name: str = "answer"
     temperature: float | None = None
     on_text: Callable[[str], None] | None = None
-    """Gets the text piece by piece. A streamed answer takes longer, so others are not streamed."""
+    """Gets the text piece by piece. Streaming takes longer, so without it an answer streams only if the provider needs it."""
     timeout: float = 600.0  # seconds for the whole call
     spent: Usage = field(default_factory=Usage)
 
     @property
     def is_streamed(self) -> bool:
-        """Whether the answer comes in pieces."""
+        """Whether the caller wants the answer in pieces."""
         return self.on_text is not None
 
 
 @dataclass
 class Draft:
-    """An answer while it comes in; `on_text` gets its text at once. Without a finish reason the answer was cut."""
+    """An answer while it arrives; `on_text` gets its text at once. Without a finish reason the answer was cut."""
 
     on_text: Callable[[str], None] | None = None
     text: str = ""
@@ -118,7 +118,7 @@ class Draft:
 
     @property
     def started(self) -> bool:
-        """Whether anything has come: from then on the provider counts tokens."""
+        """Whether a part has arrived: from then on the provider counts tokens."""
         return bool(self.text or self.calls or self.report)
 
     def add_text(self, text: str) -> None:
@@ -143,10 +143,10 @@ class Draft:
 
 
 class Tape:
-    """A file to which each reply is appended, the agent's and the judge's; each line is on disk when `record` returns.
+    """A file to which the replies of agent and judge are appended. Each line is on disk when `record` returns.
 
-    `redact` replaces secrets in every text before it is written. The file is opened once, so what is put at its path later,
-    such as a link, is never written to. Raises UsageError if the file cannot be created or is not empty.
+    `redact` replaces secrets in every text before it is written. The file is opened once, so a link that replaces it later
+    is not followed. Raise UsageError if the file cannot be created or is not empty.
     """
 
     def __init__(self, path: Path | str, *, redact: Callable[[str], str] = str) -> None:
