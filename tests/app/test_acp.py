@@ -286,7 +286,7 @@ async def test_what_was_promised_and_is_not_told_ends_a_run_with_a_budget_of_it(
     outcome = await course.run(budget=budget, **reporter(course))
 
     assert (outcome.stop_reason, outcome.iterations) == ("budget_exhausted", 1)
-    assert "what a call of reporter or the judge used is unknown" in outcome.message
+    assert "the usage of a call of reporter or the judge is unknown" in outcome.message
     assert "--allow-unenforced" in outcome.message
 
 

@@ -38,7 +38,7 @@ def test_a_step_that_a_result_shows_is_done() -> None:
 def test_a_step_without_evidence_is_refused_and_the_agent_is_told_why(step: str, shown: str, why: str) -> None:
     event, told = settle_plan(PlanProposed(completed={"43 passed": "o1", step: shown}), KNOWN.get)
     assert (event.completed, event.refused) == ({"43 passed": "o1"}, (step,))
-    assert f"- completed step 2 is not believed: {why}" in told
+    assert f"- completed step 2 is not accepted: {why}" in told
     assert "43 passed" not in told, "the agent's own words would stand in an observation that a judge may quote"
 
 

@@ -206,7 +206,7 @@ def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenf
     assert (found is None) is unenforced
     if found is not None:
         assert (found.budget, found.unknown) == (name, True)
-        assert "what a call of x" in found.words
+        assert "the usage of a call of x" in found.words
         assert f"--allow-unenforced {name} " in out_of_budget(partly).message
     spent = shortfall(state_after(plan, started, told, nothing, told, told))
     assert spent is not None

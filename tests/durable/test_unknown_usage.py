@@ -103,7 +103,7 @@ def test_a_budget_that_a_cut_turn_leaves_open_is_named_with_what_lifts_it(
         refused = telling.goal("resume", *more, *given)
         why, hint = refused.err.splitlines()
         assert refused.code == 2
-        assert "what a call of mine" in why
+        assert "the usage of a call of mine" in why
         assert "is unknown (a turn was cut" in why
         assert f"goal resume {telling.run} --allow-unenforced {name} continues" in hint
         assert f"{options[0]} inf lifts the limit" in hint
@@ -137,8 +137,8 @@ def test_a_turn_of_which_nothing_was_told_ends_a_run_with_a_budget(telling: Tell
     ended = telling.goal("run", "goal.toml")
     outcome = telling.outcome
     assert (ended.code, outcome["stop_reason"], outcome["iterations"]) == (1, "budget_exhausted", 2)
-    assert "what a call of mine or the judge used is unknown" in ended.out
-    assert "beside 110 of 500 tokens that are" in ended.out
+    assert "the usage of a call of mine or the judge is unknown" in ended.out
+    assert "known usage: 110 of 500 tokens" in ended.out
     assert f"goal resume {telling.run} --allow-unenforced tokens" in outcome["message"]
 
 

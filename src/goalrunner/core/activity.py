@@ -34,14 +34,14 @@ class RetryScheduled:
     reason: str
     seconds: float
     retry: int
-    """Number of the repetition, from 1."""
+    """Number of this retry, from 1."""
     retries: int
-    """The most repetitions."""
+    """Maximum number of retries."""
 
 
 @dataclass(frozen=True)
 class PersonNeeded:
-    """The run has ended, or waits for a person, who should be notified. If `bell` is False, without a sound."""
+    """A person should be notified that the run has ended or waits for them; without a sound if `bell` is False."""
 
     text: str
     bell: bool = True
@@ -83,7 +83,7 @@ def report(activity: Activity) -> None:
 
 @contextmanager
 def running(name: str, command: str, output: Path) -> Iterator[Path]:
-    """Report a command as running inside of this context; return its output file."""
+    """Report a command as running while the context is open; yield its output file."""
     started = CommandStarted(name, command, output)
     report(started)
     try:

@@ -37,9 +37,9 @@ class ToolResult:
     writes: bool = True
     """Whether it may have changed the workspace."""
     notice: Literal["blocked", "question"] | None = None
-    """What `command` tells the run besides: the agent cannot go on, or asks a person."""
+    """Set if `command` is a message to the run: the agent cannot continue, or asks a person."""
     plan: PlanProposed | None = None
-    """A plan to record, before its completed steps are checked; the runner then writes the output."""
+    """A plan to record. The runner checks its completed steps and replaces `output` by the reply."""
     reported_by: str = ""
     """The external agent that reported it; empty if the runner saw it."""
 
@@ -198,16 +198,16 @@ class ApprovalAnswer:
     by: str = ""
     reason: str = ""
     typed: bool = False
-    """Whether it was typed at a terminal, which a command of the agent may reach unless it is in a sandbox."""
+    """Whether it was typed at a terminal. Without a sandbox, a command of the agent may write to that terminal."""
 
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person sees before the decision; for a completion also the paths that differ from the start, and the evidence."""
+    """What a person sees before the decision. `changed` are paths, for a completion or for changed checks."""
 
     approval: Approval
     preview: str = ""
-    """A unified diff: of the file that would be written, for a completion of all since the start; empty for a command."""
+    """A unified diff: the file to be written, the changed checks, or all since the start; empty for a command."""
     changed: tuple[str, ...] = ()
     evidence: tuple[EvidenceRow, ...] = ()
 

@@ -90,7 +90,7 @@ LEAKS = 2
 """How often the workspace may change while it is checked before the run stops."""
 
 FIRST_BLOCKED_ROUND = 2
-"""The round from which a blocked verdict may be confirmed; never in round 1 alone."""
+"""The first round in which a blocked verdict may be confirmed."""
 
 
 def proven(state: RunState) -> bool:
@@ -110,15 +110,15 @@ def proven(state: RunState) -> bool:
 
 
 def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
-    """Return the next step, which depends on the state alone."""
+    """Return the next step. It depends only on the state."""
     match state.phase:
         case Phase.ENDED:
             reason = state.stop_reason or StopReason.INTERNAL_ERROR
             return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
-            said = f"the workspace changed while it was checked: {some(state.leaked)}"
+            message = f"the workspace changed while it was checked: {some(state.leaked)}"
             hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"
-            return end(StopReason.EVIDENCE_UNSTABLE, said, hint)
+            return end(StopReason.EVIDENCE_UNSTABLE, message, hint)
         case Phase.READY if state.plan.takes_baseline:
             return TakeBaseline()
         case Phase.READY:
@@ -179,17 +179,17 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
         case "differs":
             return end(StopReason.ENVIRONMENT_FAILED, baseline.reason)
         case "green" if state.plan.wants_red:
-            said = 'every validator passes before round 1, but the goal has baseline = "red"'
-            return end(StopReason.BASELINE_GREEN, said, 'add a validator that fails, or set baseline = "any"')
+            message = 'every validator passes before round 1, but the goal has baseline = "red"'
+            return end(StopReason.BASELINE_GREEN, message, 'add a validator that fails, or set baseline = "any"')
         case "green" if not state.plan.needs_round:
-            return _unless_spent(state, Audit(0)) if state.plan.has_judge else _with_leave(state)
+            return _unless_spent(state, Audit(0)) if state.plan.has_judge else _completion(state)
         case "green" | "red":
             return _unless_spent(state, RunRound(_brief(state, "first", 1)))
 
 
 def _after_decision(state: RunState) -> Step:
     if proven(state):
-        return _with_leave(state)
+        return _completion(state)
     if state.unread >= UNREAD_AUDITS:
         return unreadable(state)
     verdict = state.verdict
@@ -203,8 +203,8 @@ def _after_decision(state: RunState) -> Step:
     return _go_on(state)
 
 
-def _with_leave(state: RunState) -> Step:
-    """Return the completion; before it, the request for an approval if one is required; after a refusal, the next round."""
+def _completion(state: RunState) -> Step:
+    """Return the completion, the request for an approval that it needs, or after a refusal the next round."""
     rule = completion_rule(state.plan.approvals, state.goal.risk_class)
     approval = state.completion
     if rule and (approval is None or approval.decision is None):
@@ -227,11 +227,11 @@ def _go_on(state: RunState) -> Step:
     if limit is not None and state.iterations >= limit:
         return end(StopReason.MAX_ITERATIONS, f"not complete after {limit} {'round' if limit == 1 else 'rounds'}")
     if stall is not None and state.stall.rounds > stall:
-        said = f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change"
-        return end(StopReason.STALLED, said)
+        message = f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change"
+        return end(StopReason.STALLED, message)
     if state.memory.open_questions:
-        said = "only a person can answer: " + "\n".join(state.memory.open_questions)
-        return end(StopReason.QUESTION_OPEN, said, f'goal answer {run} "..."; then goal resume {run}')
+        message = "only a person can answer: " + "\n".join(state.memory.open_questions)
+        return end(StopReason.QUESTION_OPEN, message, f'goal answer {run} "..."; then goal resume {run}')
     return _unless_spent(state, RunRound(_retry(state)))
 
 

@@ -209,7 +209,7 @@ _SHOWN = 60
 """Characters of a string that are shown."""
 
 LONGEST_PATH = 4096
-"""Characters of a path that are shown: its end matters most."""
+"""Maximum number of characters of a path that are shown. It is large, because the end of a path matters most."""
 
 
 def one_line(text: str, longest: int = 200) -> str:
@@ -219,7 +219,7 @@ def one_line(text: str, longest: int = 200) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a value in words."""
+    """Return the type of a value with an article: "a str", "an int"; or "None"."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
@@ -241,7 +241,7 @@ def shown(value: object) -> str:
 
 
 def kind(value: object) -> str:
-    """Return what a value is, for "must be this, not that"."""
+    """Return a description of a value: "the string "x"", "a table", "a list"."""
     if isinstance(value, str | int | float):
         word = "the string " if isinstance(value, str) else "the number "
         return shown(value) if isinstance(value, bool) else word + shown(value)

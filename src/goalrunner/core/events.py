@@ -164,7 +164,7 @@ class ApprovalRequested(Frozen):
     approval_id: str = Field(description='"a1"')
     kind: ApprovalKind
     action: str = Field(description="the command, the path, or what is to be called complete; for people")
-    rule: str = Field(description="what of the goal asks for it")
+    rule: str = Field(description="the setting of the goal that requires it")
     tool_call_id: str = Field("", description="of a tool call that waits")
     snapshot: str = Field("", description="what a completion rests on: a snapshot's id, or the hash of the response")
     preview: ArtifactRef | None = Field(None, description="the unified diff of what would be written")
@@ -191,7 +191,7 @@ class RunEnded(Frozen):
 
     type: Literal["run_ended"] = "run_ended"
     stop_reason: StopReason
-    message: str = Field("", description='why; of a complete run what proves it: "verdict of round 3"')
+    message: str = Field("", description='why it ended; for a complete run, the proof: "verdict of round 3"')
     signal: int | None = Field(None, description="number of the signal that interrupted the run")
 
     @property
@@ -231,7 +231,7 @@ Event = Annotated[
     | WorkEvent,
     Field(discriminator="type"),
 ]
-"""All events. The type checker reports a fold that forgets one."""
+"""All events. The type checker reports a fold in which one is missing."""
 
 
 KINDS = frozenset(kind.model_fields["type"].default for kind in get_args(get_args(Event)[0]))
@@ -248,7 +248,7 @@ class Record(Frozen):
     p: str = Field(
         "",
         pattern=r"^([0-9a-f]{16})?$",
-        description="the line before it, by the beginning of its SHA-256; of the first line: of nothing",
+        description="first 16 digits of the SHA-256 of the previous line; in the first line, of an empty text",
     )
     event: Event
 

@@ -27,13 +27,13 @@ class Frozen(BaseModel):
 
 
 FROM_FILE = {"file": True}
-"""The validation context of a goal file. There a value that is given is not empty, and `["word"]` is a command of one word."""
+"""The validation context of a goal file. In it, empty values are errors, and `["word"]` is a command of one word."""
 
 
 class InnerError(ValueError):
     """An error inside of the checked value, at `path`.
 
-    `reason` follows the name of the key; if it is `whole`, it stands alone. With `key` the key is wrong, not its value.
+    The message is the name of the key and `reason`, or `reason` alone if it is `whole`. With `key`, the key itself is wrong.
     """
 
     def __init__(self, path: tuple[str | int, ...], reason: str, *, key: bool = False, whole: bool = False) -> None:
@@ -171,7 +171,7 @@ def _secret(entry: str) -> str:
 
 
 Secret = Annotated[Text, AfterValidator(_secret)]
-"""What is kept out of a run: `$NAME` or `/pattern/`."""
+"""A secret that is replaced in all records: `$NAME` or `/pattern/`."""
 
 PLACEHOLDERS = ("feedback", "iteration", "missing", "objective")
 """What a retry message may name in braces."""
@@ -220,7 +220,7 @@ Parameters = Annotated[dict[str, Any], AfterValidator(_parameters)]
 
 LARGEST = 2**63 - 1
 _LONGEST = 1e9
-"""Seconds, some 31 years: more is a slip, and more than clocks take."""
+"""Maximum number of seconds (31 years) and of dollars. Larger values are mistakes, and clocks reject them."""
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"

@@ -37,7 +37,7 @@ def apply(state: RunState | None, record: Record) -> RunState:
     if record.seq != state.memory.version + 1:
         raise RecordError(f"event {record.seq} follows event {state.memory.version}: events between them are missing")
     if isinstance(event, events.MemoryPromoted):
-        # It may come long after the end, of which it changes nothing: not even when that was.
+        # It may follow the end of the run, and must not change the time of the end.
         return with_memory(state, version=record.seq)
     changed = _changed(state, record)
     if changed.phase is Phase.ENDED and state.phase is not Phase.ENDED:
@@ -94,7 +94,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return with_fields(progress.begun(state, f"audit-{event.round}"), awaiting="judge")
         case events.AuditFailed():
             failed = with_fields(state, audit_problem=event.detail)
-            # An answer that cannot be read is asked for again.
+            # The judge is asked again after an answer that cannot be parsed.
             return failed if event.kind == "parse" else updates.count_round(failed, passed=False)
         case events.VerdictRecorded():
             return _judged(state, event)
@@ -151,7 +151,7 @@ def _criticized(
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
-    """Return the state in which the agent's model is asked next: after a prompt, or after a tool's answer."""
+    """Return the state after a message. After a prompt or a tool's answer, the agent's model is asked next."""
     if state.phase is Phase.WORKING and event.role == "user":
         return with_fields(state, prompted=True, awaiting="agent", interruption=None)
     if state.phase is Phase.WORKING and event.role == "tool" and state.calling is None:
@@ -160,14 +160,16 @@ def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
 
 
 def _called(state: RunState, call: str) -> RunState:
-    # The approval of the call is used, and permits no other one.
+    # The approval is used up; it does not permit another call.
     used = with_approvals(state, lambda one: one.tool_call_id == call and one.decision is not None, used=True)
     return with_fields(used, calling=call, awaiting=_in_flight(state))
 
 
 def _in_flight(state: RunState) -> Account | None:
-    """Whose call a crash would cut while a tool runs, or a person is waited for: the built-in agent's model is not being
-    asked then, but an external agent says what a turn used when it is over."""
+    """Return the account whose usage becomes unknown if the process ends while a tool runs or a person decides.
+
+    An external agent reports its usage at the end of a turn; the model of the built-in agent is idle at that time.
+    """
     return state.awaiting if state.external else None
 
 
@@ -185,7 +187,7 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
 def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
     seen = progress.ended(with_evidence(state, [event.response.id] if event.response else []))
-    # What checks write between two rounds, into `outputs` above all, is no change of the agent's.
+    # Files that checks write between two rounds, such as `outputs`, are not changes of the agent.
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
     return with_fields(
         # Approvals of its tool calls are void after a turn.

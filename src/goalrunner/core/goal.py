@@ -103,7 +103,7 @@ _RESULT = re.compile(
 
 
 def activity_warning(goal: Goal) -> str | None:
-    """Return what is wrong with an objective that says what to do but not what is true at the end; else None.
+    """Return a warning if the objective begins with an activity and names no result that can be checked; else None.
 
     (Source: the Goals-and-State document, which calls for objectives that can be checked.)
     """

@@ -32,10 +32,10 @@ class Approvals(Frozen):
 
 
 AGENT_MODEL = "agent"
-"""As a judge's model: the agent's own model, again as a separate instance with an account of its own."""
+"""The name, as a judge's model, of the agent's own model: a separate instance with its own account."""
 
 BUILTIN = "builtin"
-"""As an agent: the built-in one."""
+"""The name of the built-in agent."""
 
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_STEPS = 100
@@ -53,7 +53,7 @@ class Expectation(Frozen):
 
 
 RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"]
-"""An environment variable with which a run describes itself to a validator that names it."""
+"""An environment variable that describes the run to validators whose command or script names it."""
 
 
 class ValidatorSpec(Frozen):
@@ -133,7 +133,7 @@ class AgentConfig(Frozen):
 
 
 class JudgeConfig(Frozen):
-    """Who audits: `JudgeConfig(model, system_prompt)`. (Source of these two: GoalLoop's JudgeConfig.)
+    """Settings of the judge: `JudgeConfig(model, system_prompt)`. (Source of these two: GoalLoop's JudgeConfig.)
 
     In Python, `model` may also be a model itself: an LLM, a function, or an object with `complete(messages) -> str`.
     """

@@ -33,7 +33,7 @@ class Shortfall:
 
 def shortfall(state: RunState) -> Shortfall | None:
     """Return the budget that stops the run, or None. Unknown usage stops it too, except for `unenforced` budgets."""
-    return next(iter(sorted(_shortfalls(state), key=lambda found: found.unknown)), None)
+    return min(_shortfalls(state), key=lambda found: found.unknown, default=None)
 
 
 def lifting(state: RunState) -> str:
@@ -62,7 +62,7 @@ def _shortfalls(state: RunState) -> Iterator[Shortfall]:
             yield Shortfall(name, f"{words} are spent")
         elif unknown and name not in plan.unenforced:
             why = f"(a turn was cut, {agent} did not report it, or a model has no known price)"
-            what = f"what a call of {agent} or the judge used is unknown {why}, beside {words} that are"
+            what = f"the usage of a call of {agent} or the judge is unknown {why}; known usage: {words}"
             yield Shortfall(name, what, unknown=True)
 
 
@@ -84,13 +84,13 @@ NETWORK_PROGRAMS: dict[str, frozenset[str] | None] = {
     "go": frozenset({"get", "install", "mod"}),
     "git": frozenset({"push", "pull", "fetch", "clone", "ls-remote", "submodule", "send-email", "lfs", "svn"}),
 }
-"""Programs that reach other machines, and by which of their commands; None: always."""
+"""Programs that use the network, and their subcommands that do; None: all of them."""
 
 _WITH_COMMANDS = frozenset(
     {name for name, commands in NETWORK_PROGRAMS.items() if commands}
     | {"systemctl", "kubectl", "helm", "gh", "glab", "terraform", "aws", "gcloud"}
 )
-"""Programs with commands of their own, in front of which options may stand."""
+"""Programs with subcommands. Options may precede the subcommand."""
 
 
 def rule_for(kind: Literal["shell", "write"], text: str, approvals: Approvals, risk: RiskClass) -> str:
@@ -140,7 +140,7 @@ def is_late(expires: str | None, now: datetime) -> bool:
 
 
 def _matching(line: str, programs: tuple[Program, ...], patterns: tuple[str, ...]) -> str:
-    """Return the first pattern that matches the whole line, or may match a command in it; blanks are one space."""
+    """Return the first pattern that matches the whole line, or may match a command in it; blanks count as one space."""
     whole = " ".join(line.split())
     forms = {form for program in programs for form in _forms(program)} if patterns else set()
     for pattern in patterns:
@@ -182,7 +182,7 @@ def _reaches(program: Program) -> bool:
     commands = NETWORK_PROGRAMS.get(name, frozenset())
     if commands is None:
         return True
-    # `uv pip install`: the word that counts is the first or the second.
+    # The subcommand is the first or the second word: `uv pip install`.
     most = 1 if name in ("git", "go", "docker", "podman") else 2
     found = [rest[:most] for rest in _from_subcommand(program.words)] if commands else []
     return any(not rest[0].known or not commands.isdisjoint(rest) for rest in found)

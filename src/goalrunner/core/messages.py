@@ -91,7 +91,7 @@ def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
         text, blocks = text_of(content), blocks_of(content)
         results = [block for block in blocks if block.kind == "result"]
         if role == "user":
-            # There, tool results are user messages: only text starts a round.
+            # In some formats tool results are user messages; only text starts a round.
             number += 1 if text.strip() or not results else 0
             for block in results:
                 yield _result(number, block.text, calls.get(block.id) or _Call())
@@ -130,7 +130,7 @@ def unknown_block(content: object) -> str:
 
 
 DEEPEST = 100
-"""Levels of objects and lists in a message; with more, functions that call themselves could reach Python's limit."""
+"""Maximum nesting of objects and lists in a message; deeper ones could exceed Python's recursion limit."""
 
 
 def _is_deeper(value: object, levels: int) -> bool:

@@ -19,7 +19,7 @@ UNDONE = frozenset({"error", "denied", "interrupted"})
 """Facts of a call that was not made, or whose effect is unknown."""
 
 UNASKED = "ran without approval"
-"""Fact of an action that needed approval and that the agent reports to have done without."""
+"""Fact of an action that needed approval and that the agent reports to have performed without it."""
 
 OWNER = "owner"
 """The source of a person's answer, which depends on no file. No tool may have this name."""
@@ -28,10 +28,10 @@ RESPONSE = "response"
 """The source of the response if it is the deliverable. No tool may have this name."""
 
 FORGEABLE = "forgeable: the agent wrote "
-"""Begin of the fact of an observation whose output may be that of a file which the agent wrote; its path follows."""
+"""Prefix of the fact that the output may come from a file that the agent wrote; its path follows."""
 
 REPLAY = "replay"
-"""The source of what a cited command showed when the runner ran it again."""
+"""The source of the output of a cited command that the runner ran again."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 _NAME_LIMIT = 80
@@ -117,8 +117,8 @@ class Observation(Frozen):
     path: str | None = Field(None, description="the only path that it depends on; None: the whole workspace")
     reported_by: str = Field(
         "",
-        description="the external agent whose word it is; empty: the runner saw it. `before` is then the start"
-        " of its round, and its end stands for `after`",
+        description="the external agent that reported it, whose round begins at `before` and ends at `after`;"
+        " empty: the runner saw it",
     )
 
     @property
@@ -177,8 +177,8 @@ class EvidenceRow(Frozen):
     criterion: str = Field(description='the criterion in the words of the verdict, or "validator tests"')
     kind: Literal["criterion", "validator"] = "criterion"
     satisfied: bool
-    missing: str = Field("", description="what the verdict misses of the criterion; of a red validator its summary")
-    observation: str = Field("", description='the id that is cited, "o12"; empty: nothing is')
+    missing: str = Field("", description="what is missing for the criterion; the summary of a red validator")
+    observation: str = Field("", description='the cited id, "o12"; empty: none is cited')
     known: bool = Field(False, description="whether the run has an observation of that id")
     source: str = Field("", description='"shell", "validator tests", ...')
     names: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ class EvidenceRow(Frozen):
     facts: tuple[str, ...] = ()
     quote: str | None = None
     fact: str | None = None
-    reported_by: str = Field("", description="the external agent whose word it is; empty: the runner saw it itself")
+    reported_by: str = Field("", description="the external agent that reported it; empty: the runner saw it")
     snapshot: str = Field("", description="id of the snapshot after it ran; empty: none was taken")
     stale: str = Field("", description="why it no longer counted when the verdict was made; empty: it was fresh")
 

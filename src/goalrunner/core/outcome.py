@@ -80,7 +80,7 @@ class AgentSession(Frozen):
 
 
 SCHEMA_VERSION = "1.2"
-"""Of outcome.json: a reader refuses another major number, and ignores fields it does not know."""
+"""The version of outcome.json. Readers refuse another major number, and ignore unknown fields."""
 
 
 class GoalStatus(StrEnum):
@@ -185,7 +185,7 @@ class GoalOutcome(Frozen):
     status: GoalStatus
     stop_reason: StopReason | None = Field(None, description="None only while running")
     message: str = Field("", description="one or two lines for people: why it failed and what to do")
-    iterations: int = Field(ge=0, description="rounds that were checked, judge reached or not")
+    iterations: int = Field(ge=0, description="rounds that were checked, with or without the judge")
     verdict: GoalVerdict | None = Field(None, description="the last one; None when no round was decided")
     evidence: tuple[EvidenceRow, ...] = Field((), description="a row for each citation and each validator")
     attempts: tuple[GoalAttempt, ...] = Field((), description="the last 100 decided rounds")
@@ -201,7 +201,7 @@ class GoalOutcome(Frozen):
         ' "not isolated", "flaky: NAMES"',
     )
     protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
-    differing: tuple[str, ...] = Field((), description="these paths alone")
+    differing: tuple[str, ...] = Field((), description="the paths of `protected_changes`")
     check_environment: str = Field("", description='"overlay", "in-place" or "checkout"; empty: none is needed')
     approvals: tuple[ApprovalRow, ...] = Field((), description="what waited for a person, the last 100")
     questions: tuple[str, ...] = Field((), description="open questions that only a person can answer")

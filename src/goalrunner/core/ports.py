@@ -61,7 +61,7 @@ class AuditRequest:
     minimum_score: float = 0.0
     require: Literal["any", "runner"] = "any"
     stale: Mapping[str, str] = field(default_factory=dict)
-    """By observation id: why it no longer counts ("src/a.py changed after o12"). What is not in it is fresh."""
+    """By observation id: why it no longer counts ("src/a.py changed after o12"). Other observations are fresh."""
     changed: tuple[str, ...] = ()
     """Paths that differ from the start of the run."""
     left: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ conversation, with `messages`."""
 
 
 class Reviewer(Protocol):
-    """Asks one critic for the critique of a round. What it raises becomes a critique without a score."""
+    """Asks one critic for the critique of a round. An exception becomes a critique without a score."""
 
     async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique: ...
 
@@ -115,7 +115,7 @@ class Workspace(Protocol):
     """The snapshots of the folder in which the agent works."""
 
     async def snapshot(self) -> Snapshot:
-        """Take one now. Raises WorkspaceError when the folder is gone or cannot be read at all."""
+        """Take a snapshot now. Raises WorkspaceError if the folder is missing or cannot be read."""
 
     async def differences(self, snapshots: Sequence[Snapshot]) -> Sequence[Mapping[str, tuple[str, str]]]:
         """Compare each of these with the next one; return by path what identifies its content before and after, if any.
@@ -136,19 +136,19 @@ class CheckRun:
     results: tuple[tuple[ValidatorResult, Path | None], ...] = ()
     """Those that are not hidden, in the order of the goal; then the hidden ones, if the others are green."""
     refusal: str = ""
-    """Why nothing that ran counts, for the agent; `hint` is what a person can do about it."""
+    """Why the results do not count, for the agent; `hint` is what a person can do about it."""
     hint: str = ""
     protected_changes: tuple[str, ...] = ()
     """Protected paths that differ from the start, one line each."""
     differing: tuple[str, ...] = ()
-    """These paths alone."""
+    """The paths of `protected_changes`."""
     labels: tuple[str, ...] = ()
     changed_checks: ChangedChecks | None = None
     """Set if the results are red, and green with the agent's versions of the checks."""
     diff: str = ""
-    """What the agent changed in them, as a patch."""
+    """The agent's changes of these checks, as a patch."""
     leaked: tuple[str, ...] = ()
-    """Ignored files that changed in the workspace meanwhile."""
+    """Ignored files that changed in the workspace during the check."""
     content: Content | None = None
 
 
@@ -213,7 +213,7 @@ class Artifacts(Protocol):
         """Store bytes durably; equal bytes are one file."""
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Store a file's content (secrets replaced) and remove the file; once `hurried` is true, both ends of the rest."""
+        """Store a file, secrets replaced, then remove it. Once `hurried()` is true, store only both ends of the rest."""
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes. Raise RecordError if they are missing or do not match their hash."""

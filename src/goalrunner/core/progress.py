@@ -175,7 +175,7 @@ def settle_plan(plan: events.PlanProposed, find: Find) -> tuple[events.PlanPropo
     """
     refusals = {step: why for step, shown in plan.completed.items() if (why := _refusal(step, shown, find))}
     numbers = {step: number for number, step in enumerate(plan.completed, start=1)}
-    told = [f"- completed step {numbers[step]} is not believed: {why}" for step, why in refusals.items()]
+    told = [f"- completed step {numbers[step]} is not accepted: {why}" for step, why in refusals.items()]
     if any(map(is_runners, (*plan.pending, plan.current))):
         told.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
     accepted = {
@@ -253,7 +253,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
     """Return the state of a resumed run; a run that cannot be resumed stays as it is."""
     if state.stop_reason in FINAL:
         return state
-    if state.stop_reason is StopReason.DENIED:  # it does not end with the same denial again
+    if state.stop_reason is StopReason.DENIED:  # the run does not end with the same denial again
         state = with_approvals(state, lambda item: item.refused, told=True)
     told = state.interruption or Interruption()
     changed = tuple(dict.fromkeys((*told.changed, *event.changed)))
@@ -280,7 +280,7 @@ def _place(state: RunState, event: events.RunResumed) -> dict[str, object]:
         # A person may have corrected why the validators could not run, or what changed the workspace meanwhile.
         return {"phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot}
     if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
-        return {"phase": Phase.READY}  # it may be what was corrected
+        return {"phase": Phase.READY}  # a person may have corrected what the baseline checks
     if phase is Phase.CONFIRMED and state.confirmed:
         return {"phase": Phase.JUDGED, "confirmed": "", "refuted": verdict.blocked if verdict is not None else ""}
     proof = phase in (Phase.WORKED, Phase.VALIDATED) or (decided and verdict is not None and verdict.complete)

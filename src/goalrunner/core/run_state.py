@@ -17,7 +17,7 @@ from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, Stop
 from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
 
 KEPT = 100
-"""References and attempts that the state keeps, the newest; the log has them all."""
+"""Maximum number of references and of attempts in a state; the log contains all of them."""
 
 MemoryStop = Literal["success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"]
 
@@ -26,7 +26,7 @@ class BudgetState(Frozen):
     """What has been spent, in the units of the pattern."""
 
     iteration_count: int = 0
-    token_estimate: int | None = Field(0, description="tokens of agent and judge, as far as known; None: nothing is")
+    token_estimate: int | None = Field(0, description="known tokens of agent and judge; None: unknown")
     cost_cents: float | None = Field(0.0, description="US cents; None: some call had no known price")
     deadline_at: str | None = Field(None, description="ISO 8601, UTC; without waiting for a person")
 
@@ -120,11 +120,11 @@ class RunState(Frozen):
     memory: WorkingMemory
     plan: Plan
     phase: Phase = Phase.READY
-    left: Phase = Field(Phase.READY, description="where it stood when it ended")
+    left: Phase = Field(Phase.READY, description="the phase in which the run ended")
     round_ended: bool = Field(False, description="whether the agent has ended a turn")
     prompted: bool = Field(False, description="whether the agent has the prompt of the round at hand")
     calling: str | None = Field(None, description="id of the tool call that has begun and has no result")
-    awaiting: Account | None = Field(None, description="whose model is being asked")
+    awaiting: Account | None = Field(None, description="the account whose model is being asked")
     external: bool = Field(False, description="whether the agent is a program of its own")
     agent_command: str = Field("", description="an external agent and its command, for people")
     last_call: dict[str, Usage] = Field({}, description="by account: its last answered call")
@@ -148,7 +148,7 @@ class RunState(Frozen):
     obstacle: str = Field("", description="why validators could not run; only a person can change that")
     obstacles: int = Field(0, description="how often that happened in a row in the round at hand")
     protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
-    differing: tuple[str, ...] = Field((), description="these paths alone")
+    differing: tuple[str, ...] = Field((), description="the paths of `protected_changes`")
     check_labels: tuple[str, ...] = Field((), description="what weakens the results of the round at hand")
     changed_checks: ChangedChecks | None = Field(None, description="the agent's versions, while a person must decide")
     check_environment: str = ""
@@ -158,10 +158,10 @@ class RunState(Frozen):
     verdict: GoalVerdict | None = Field(None, description="the last one")
     baseline: Baseline | None = None
     base: Snapshot | None = Field(None, description="the workspace at the start")
-    kept: dict[str, str] = Field({}, description="files that say more of the start, and their SHA-256")
+    kept: dict[str, str] = Field({}, description="files about the start in the run's folder, and their SHA-256")
     snapshot: Snapshot | None = Field(None, description="the workspace as the last finished round left it")
     changes: DiffStat | None = Field(None, description="from the start to the end of the last round")
-    content: str = Field("", description="id of the snapshot after the agent's last change: a stall keeps it")
+    content: str = Field("", description="id of the snapshot after the agent's last change; the same in a stall")
     response: str = Field("", description="hash of the last response, where it is the deliverable")
     said: str = Field("", description="hash of the last response, where a callable checks it")
     lingering: tuple[str, ...] = Field((), description="processes that the agent left at the end of the last round")
@@ -169,7 +169,7 @@ class RunState(Frozen):
     refuted: str = Field("", description="a claim of being blocked that the second opinion did not confirm")
     confirmed: str = Field("", description="why the goal is blocked, by two opinions")
     stall: Stall = Stall()
-    unread: int = Field(0, description="audits in a row that gave no answer that can be read")
+    unread: int = Field(0, description="audits in a row whose answers could not be parsed")
     unstable: int = Field(0, description="audits in a row that failed on freshness alone")
     attempts: tuple[GoalAttempt, ...] = ()
     usage: dict[str, Usage] = Field({}, description="by account")

@@ -83,7 +83,7 @@ _UNREAD = frozenset(
     runuser script setpriv strace su systemd-run taskset torsocks unshare watch
     """.split()  # noqa: SIM905 - a table, to be read
 )
-"""Programs that start others, or give them other names, in ways that are not read."""
+"""Programs that start or rename other programs in ways that this module does not parse."""
 
 _COVERAGE_OPTIONS = frozenset(
     "-m --source --source-pkgs --omit --include --rcfile --data-file --context --concurrency".split()  # noqa: SIM905
@@ -110,9 +110,9 @@ class Program:
     """Whether the shell stops at the first failure (`set -e`)."""
     pipefail: bool = False
     folder: str = ""
-    """Where the `cd`s before it lead, relative to where the line starts; they may be in a subshell that is over."""
+    """The folder after the `cd`s before it, relative to the start of the line; a `cd` in a subshell counts as well."""
     starts: bool = False
-    """Whether all that it does is to start the programs that follow."""
+    """Whether it only starts the programs that follow."""
     nested: bool = False
     """Whether it runs in a substitution, `$(...)`."""
     problem: str = ""
@@ -218,7 +218,7 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
 
 
 def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs of the script of a shell, if this is no file."""
+    """Yield the programs of a shell's script, unless the script is a file."""
     at, given = options(shell.words, _SHELL_OPTIONS)
     strict, pipefail = "-e" in given or "errexit" in shell.words[:at], "pipefail" in shell.words[:at]
     operand = next(iter(shell.words[at:]), Word(""))
@@ -271,7 +271,7 @@ def _with_input(words: _Words, given: dict[str, Word]) -> _Words:
 
 
 def _executed(find: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs of `find -exec`. A name that is found begins with where it was looked for."""
+    """Yield the programs of `find -exec`. The paths that it finds begin with the folder that it searches."""
     words = find.words
     roots = [*takewhile(lambda word: not word.startswith("-"), words[1:])] or [Word(".")]
     head = roots[0].head if len(roots) == 1 else ""

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 _LONGEST = 200_000
-"""Characters of a line that is read."""
+"""Maximum length of a line, in characters."""
 _MOST_DOCUMENTS = 200
 _DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)['\"]?([^\n]*)\n((?:.*\n)*?)[ \t]*\2(?=\n|$)")
 _GIVEN = "\1"
-"""Begin of the name of a file that stands for a here-document."""
+"""Prefix of the file name that replaces a here-document."""
 _ASCII = bytes(range(128)) + b"." * 128
 _TERMINATORS = frozenset({";", "&", "\n", ";;", ";&", ";;&"})
 _RESERVED = frozenset({"{", "}", "!", "then", "else", "elif", "fi", "do", "done", "esac"})
-"""Words that are no programs. tree-sitter takes them for one where it does not know a construct: `! { a; }`."""
+"""Reserved words. tree-sitter reports them as programs in constructs that it does not know: `! { a; }`."""
 _CLAUSES = frozenset({"elif_clause", "else_clause", "do_group"})
 _CONDITIONAL = frozenset({"if_statement", "elif_clause", "while_statement"})
 _LOOPS = _CONDITIONAL | _CLAUSES | {"for_statement", "c_style_for_statement"}
@@ -35,7 +35,7 @@ _PATTERN = re.compile(r"[*?]|\[.+\]|\{.*,.*\}")
 
 
 class UnreadableError(Exception):
-    """A construct is not known, or it is not known what a program runs."""
+    """A construct is unknown, or the commands that a program runs are unknown."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Command:
     """Nothing runs after it."""
 
     def within(self, lost: Lost | None, *, last: bool) -> Command:
-        """Return what holds of the commands in a part of a construct, where this holds of the whole."""
+        """Return the context of the commands in a part of a construct; `self` is the context of the construct."""
         return replace(self, lost=lost or self.lost, last=self.last and last)
 
 
 @dataclass(frozen=True)
 class Line:
-    """What a line holds. `nested` are the commands in its substitutions, `functions` the names of those that it defines."""
+    """The commands of a line, those in its substitutions (`nested`), and the names of the functions that it defines."""
 
     commands: tuple[Command, ...] = ()
     nested: tuple[Command, ...] = ()
@@ -80,7 +80,7 @@ class Line:
 def parse(line: str, around: Command | None = None) -> Line:
     """Return the commands of a line in their order. Raise UnreadableError if it cannot be read.
 
-    If a command runs the line as a script, what holds of this command holds of all of them.
+    `around` is the context of all commands: that of the command that runs the line as a script.
     """
     if len(line) > _LONGEST or line.count("<<") > _MOST_DOCUMENTS:
         raise UnreadableError("it is too long")
@@ -90,7 +90,7 @@ def parse(line: str, around: Command | None = None) -> Line:
     text = re.sub(r"(\n[ \t]*)\\(?=\w|\n)", r"\1", _DOCUMENT.sub(_redirection, line))
     source = text.encode(errors="replace")
     # Only ASCII is parsed: tree-sitter-bash reads beyond its tables for other characters, which can end the process.
-    # Imported late: most commands of the command line read no shell line.
+    # Imported late: most commands of `goal` do not parse shell lines.
     from tree_sitter import Parser
 
     root = Parser(_bash()).parse(source.translate(_ASCII)).root_node
@@ -99,7 +99,7 @@ def parse(line: str, around: Command | None = None) -> Line:
     reader, nodes = _Reader(source), [*nodes_in(root)]
     files = [text_of(source, node) for node in nodes if node.type == "file_redirect"]
     if text.count(_GIVEN) != len([file for file in files if re.match(rf'\d*<"{_GIVEN}', file)]):
-        raise UnreadableError("what looks like a here-document in it is none")
+        raise UnreadableError("a `<<` in it does not start a here-document")
     try:
         commands = tuple(reader.sequence(root.children, around or Command()))
         nested = tuple(
@@ -115,7 +115,7 @@ def parse(line: str, around: Command | None = None) -> Line:
 
 
 def _redirection(document: re.Match[str]) -> str:
-    """Return a redirection in the place of a here-document, with its text if this is expanded; and what follows its mark."""
+    """Return the redirection that replaces a here-document, with text that the shell expands, and the rest of the line."""
     quote, _, rest, body = document.groups()
     if rest.endswith("\\"):
         raise UnreadableError("a here-document in it begins behind a continued line")
@@ -136,7 +136,7 @@ def _parts_of(node: Node) -> list[Node]:
 
 
 class _Reader:
-    """Turns syntax nodes into commands. `around` is what holds of all commands in a node."""
+    """Turns syntax nodes into commands. `around` is the context of all commands in a node."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -220,7 +220,7 @@ class _Reader:
             yield self._simple(body, around, redirections)
             return
         if self._behind(redirections):
-            raise UnreadableError("words stand behind a redirection of more than one command")
+            raise UnreadableError("words follow a redirection of more than one command")
         yield from self._statement(body, around) if body is not None else ()
 
     def _behind(self, redirections: Iterable[Node]) -> list[Word]:
@@ -229,7 +229,7 @@ class _Reader:
         return [word for words in targets for word in words[1:]]
 
     def _simple(self, node: Node, around: Command, redirections: Sequence[Node] = ()) -> Command:
-        """Return the command of a node that is one, with redirections that stand behind it."""
+        """Return the command of a node that is a single command, with the redirections that follow it."""
         match node.type:
             case "command":
                 before = [child for child in node.children if child.type.endswith("_redirect")]

@@ -1,4 +1,4 @@
-"""Words of a shell line, from their syntax nodes, with what is known of those with expansions; options of a command."""
+"""Words of a shell line, with the known parts of words that contain expansions; options of a command."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Word(str):
 
     @property
     def head(self) -> str:
-        """What is known of its beginning."""
+        """The known beginning of the word."""
         return self.shape.partition(_EXPANSION)[0]
 
     @property
@@ -53,7 +53,7 @@ class Word(str):
         return Word(self.replace(placeholder, "$@"), self.shape.replace(placeholder, head + _EXPANSION))
 
     def unknown(self) -> Word:
-        """Return the word as one of which nothing is known."""
+        """Return the word as an expansion with an unknown value."""
         return Word(self, _EXPANSION)
 
 
@@ -72,7 +72,7 @@ def nodes_in(root: Node) -> Iterator[Node]:
 
 
 def words_of(source: bytes, nodes: Sequence[Node]) -> list[Word]:
-    """Return the words that nodes make; nothing but escaped characters is between the nodes of one word."""
+    """Return the words of these nodes. Nodes with nothing but escaped characters between them are one word."""
     groups: list[list[Node]] = []
     for node in nodes:
         between = source[groups[-1][-1].end_byte : node.start_byte] if groups else b" "
@@ -98,7 +98,7 @@ def _word(source: bytes, group: Sequence[Node]) -> Word:
 
 
 def options(words: Sequence[Word], valued: frozenset[str], last: tuple[str, ...] = ()) -> tuple[int, dict[str, Word]]:
-    """Return where the operands of a command begin, and its options with their values. Options of `last` end them.
+    """Return where the operands of a command begin, and its options with their values. An option in `last` ends them.
 
     `-ubob`, `-u bob`, `--user=bob`, `--user bob`, and `-nu bob` are understood.
     """

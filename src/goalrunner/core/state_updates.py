@@ -34,7 +34,7 @@ def stalled(state: RunState, verdict: GoalVerdict) -> Stall:
         return Stall()
     checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
     missing: object = normalised(verdict.missing)
-    if verdict.source == "judge" and verdict.criteria:  # its words vary by themselves, the criteria do not
+    if verdict.source == "judge" and verdict.criteria:  # the judge's words vary, the criteria do not
         missing = tuple((item.criterion, item.satisfied) for item in verdict.criteria)
     key, last = repr((content, checks, missing)), state.stall
     rounds = last.rounds + 1 if key in (last.key, last.before) else 1
@@ -75,13 +75,13 @@ def validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
         protected_changes=event.protected_changes,
         differing=event.differing,
         check_labels=event.labels,
-        # There is no second question about versions that were denied before.
+        # A person is not asked again about versions that were denied before.
         changed_checks=None if obstacle or denied else changed,
         obstacle=obstacle,
         obstacles=state.obstacles + 1 if obstacle else 0,
     )
     if obstacle or event.leaked or not ran.decided_by_validators:
-        # With an obstacle the round is not decided, and the agent reads nothing of it: it cannot change that.
+        # With an obstacle the round is not decided. The agent gets no feedback about it, as it cannot remove it.
         return ran
     if changed is not None and denied is not None:
         return _not_accepted(ran, changed, denied)
@@ -186,9 +186,9 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
     by = f" by {decided.by}" if decided.by else ""
     said = "has expired" if decided.decision == "expired" else f"was {decided.decision}{by}"
     approvals = tuple(decided if item.id == decided.id else item for item in state.approvals)
-    state = _said(with_fields(state, approvals=approvals), f"{decided.id} {said}")
+    state = _with_message(with_fields(state, approvals=approvals), f"{decided.id} {said}")
     if decided.kind == "complete" and decided.refused:
-        return _undone(state, decided)
+        return _refused(state, decided)
     if decided.kind == "complete" and event.changed and event.snapshot is not None:
         # The workspace changed after the approval: it is checked, and approved, again.
         return with_fields(state, phase=state.unchecked, snapshot=event.snapshot)
@@ -206,18 +206,18 @@ def refusal(approval: Approval) -> str:
     return f"the owner did not accept the result ({said})"
 
 
-def _said(state: RunState, said: str) -> RunState:
-    """Return the state of a run that ended waiting for a person with a message: what was decided, and what still waits."""
+def _with_message(state: RunState, decision: str) -> RunState:
+    """Return the state with a message about a decision and what still waits, if the run ended waiting for a person."""
     if state.stop_reason not in (StopReason.APPROVAL_REQUIRED, StopReason.QUESTION_OPEN):
         return state
     run = state.goal.run_id
     left = [f"{item.id} still waits for a person: goal approve {run} {item.id}" for item in state.waiting]
     left += [f'still open: {question}\ngoal answer {run} "..."' for question in state.memory.open_questions]
-    return with_fields(state, message="\n".join([said, *(left or [f"goal resume {run} goes on"])]))
+    return with_fields(state, message="\n".join([decision, *(left or [f"goal resume {run} goes on"])]))
 
 
-def _undone(state: RunState, approval: Approval) -> RunState:
-    """Return the state after a refusal: the round failed, and the person's reason is the feedback."""
+def _refused(state: RunState, approval: Approval) -> RunState:
+    """Return the state after a refused completion: the round failed, and the person's reason is the feedback."""
     failed, feedback = {"complete": False, "missing": refusal(approval)}, refusal(approval)
     if state.verdict is None:
         return state
@@ -236,7 +236,9 @@ def answered(state: RunState, event: events.QuestionAnswered) -> RunState:
     left = tuple(question for question in state.memory.open_questions if question != event.question)
     closed = with_memory(state, open_questions=left)
     closed = with_evidence(closed, [event.evidence_ref], counted=event.observation is not None)
-    closed = _said(closed, f"the question was answered by {event.by}" if event.by else "the question was answered")
+    closed = _with_message(
+        closed, f"the question was answered by {event.by}" if event.by else "the question was answered"
+    )
     if event.observation is None:  # a tool result contained the answer
         return closed
     told = state.interruption or Interruption()

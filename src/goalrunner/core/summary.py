@@ -244,7 +244,7 @@ def summary_of(state: RunState) -> dict[str, Any]:
 
 
 def spend_of(usage: Mapping[str, Usage]) -> dict[str, Any]:
-    """Return the values of a summary that say what the accounts have used."""
+    """Return the fields of a summary about usage."""
     judge, total = usage.get("judge", Usage()), sum(usage.values(), Usage())
     return {
         **total.model_dump(include={"estimated_tokens", "uncounted_calls", "cost_usd", "known_cost_usd"}),
@@ -264,7 +264,7 @@ _MODELS: dict[str, Any] = {"goal": Goal, "outcome": GoalOutcome, "state": RunSta
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of goal files, outcomes, states or records of the event log. Raise UsageError."""
+    """Return the JSON Schema of goal files, outcomes, states or log records. Raise UsageError for another name."""
     if name not in _MODELS:
         raise UsageError(f"there is no schema {name!r:.40}", f"known: {', '.join(_MODELS)}")
     value = TypeAdapter(_MODELS[name]).json_schema(mode="validation" if name == "goal" else "serialization")

@@ -17,7 +17,7 @@ FEEDBACK_TAIL = 4_000
 """Characters of a validator's output that go back to the agent; the last ones, where test runners put their summary."""
 
 TEST_IDS = 20_000
-"""Tests of one run that a result names at most."""
+"""Maximum number of tests that a result names."""
 _TAIL_OF_NPM = re.compile(r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?")
 """Last lines of npm that do not name the cause."""
 _ID = re.compile(r"o[1-9][0-9]*", re.IGNORECASE)
@@ -74,7 +74,7 @@ class ValidatorResult(Frozen):
     exit_code: int | None = Field(None, description="None for callables, and for a command that a signal ended")
     duration: float = Field(0.0, ge=0, description="seconds")
     summary: str = Field("", description='one line for people: "43 passed", "exit 1", "timed out after 5 s"')
-    hidden: bool = Field(False, description="it runs at the proof alone and is never shown to the agent")
+    hidden: bool = Field(False, description="it runs once the others are green and is never shown to the agent")
     cannot_run: bool = Field(False, description="its command line cannot work here; only a person can help")
     steady: bool = Field(False, description="the same content must give the same result")
     tests_run: int | None = Field(None, ge=0, description="tests that ran, without skipped ones; None: unknown")
@@ -96,12 +96,12 @@ class ValidatorResult(Frozen):
     @property
     def remark(self) -> str:
         """One line for people: the summary, and the last line of the output beside a bare exit code."""
-        said = self.summary or self.reason.replace("_", " ")
-        if self.passed or not _BARE.fullmatch(said):
-            return said
+        summary = self.summary or self.reason.replace("_", " ")
+        if self.passed or not _BARE.fullmatch(summary):
+            return summary
         lines = [" ".join(line.split()) for line in self.feedback.splitlines()]
-        told = [line for line in lines if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)]
-        return f"{said}: {one_line(told[-1], _SHOWN)}" if told else said
+        causes = [line for line in lines if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)]
+        return f"{summary}: {one_line(causes[-1], _SHOWN)}" if causes else summary
 
 
 class Citation(Frozen):
@@ -174,7 +174,7 @@ def verdict_of(
     """
     red = [result for result in results if not result.passed]
     passed = bool(results) and not red and not refusal
-    said = [f"validator {result.name}: {_said(result)}" for result in red if not result.hidden]
+    said = [f"validator {result.name}: {_summary_and_feedback(result)}" for result in red if not result.hidden]
     if any(result.hidden for result in red):
         said.append(HIDDEN)
     if refusal:
@@ -203,8 +203,8 @@ def protected_message(lines: Sequence[str]) -> str:
     )
 
 
-def _said(result: ValidatorResult) -> str:
-    """Return summary and feedback; a summary that the feedback begins with is left out."""
+def _summary_and_feedback(result: ValidatorResult) -> str:
+    """Return summary and feedback, without the summary if the feedback begins with it."""
     summary, feedback = result.summary.strip(), result.feedback.strip()
     first = " ".join(feedback.partition("\n")[0].split())
     if first.startswith(summary.removesuffix("…")):
@@ -251,7 +251,7 @@ def critique_of(value: object) -> Critique:
 
 
 def last_line_critique(output: str) -> Critique:
-    """Return the critique in the last line of a command's output. Raise UnusableCritiqueError if that is none."""
+    """Return the critique in the last line of a command's output. Raise UnusableCritiqueError if there is none."""
     line = next(reversed(output.strip().splitlines()), "")
     try:
         return critique_of(json.loads(line))
@@ -278,7 +278,7 @@ _VARYING = (
     (re.compile(r"\b(pid|process|port|seed|thread)([ =:#]+)\d+", re.IGNORECASE), r"\1\2<number>"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=\[::1\]:)\d+"), "<number>"),
 )
-"""What varies by itself between two runs of the same check."""
+"""Patterns of text that varies between two runs of the same check, and their replacements."""
 
 
 def normalised(text: str) -> str:

@@ -53,7 +53,7 @@ class PlanProposed(Frozen):
     current: str = ""
     pending: tuple[str, ...] = ()
     completed: dict[str, str] = Field({}, description="step -> id of the observation that shows it")
-    refused: tuple[str, ...] = Field((), description="steps called done without evidence that exists")
+    refused: tuple[str, ...] = Field((), description="steps claimed as completed without existing evidence")
     stop_reason: str = Field("", description="why the agent says that it may stop")
 
 
@@ -130,19 +130,18 @@ class RoundFinished(Frozen):
     response: Observation | None = Field(None, description="the response, where it is the deliverable")
     said: str = Field("", description="SHA-256 of the response, where a callable checks it")
     snapshot: Snapshot | None = Field(None, description="the workspace at the end of the round")
-    idle: bool = Field(False, description="whether the agent left everything as it had found it")
+    idle: bool = Field(False, description="whether the workspace is as it was at the start of the round")
     left: tuple[str, ...] = Field((), description="names of processes that the agent left")
     changes: DiffStat | None = Field(None, description="since the start of the round; None: not known")
     total: DiffStat | None = Field(None, description="since the start of the run; None: not known")
 
 
 class AgentRan(Frozen):
-    """A process of an external agent has ended. Its output is no evidence. It is stored whole, or only its two ends if the
-    run was interrupted."""
+    """A process of an external agent has ended. Its output is not evidence; after an interruption, only both ends are kept."""
 
     type: Literal["agent_ran"] = "agent_ran"
     agent: str = Field(description="its name")
-    ending: str = Field(description='"exit 0", "killed by SIGKILL", "cut": a claim like any other')
+    ending: str = Field(description='how it ended: "exit 0", "killed by SIGKILL", "cut"; not evidence')
     duration: float = Field(0.0, ge=0, description="seconds")
     output: ArtifactRef | None = Field(None, description="stdout; None where it was empty")
     errors: ArtifactRef | None = Field(None, description="stderr; None where it was empty")
@@ -191,7 +190,7 @@ class BaselineTaken(Frozen):
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
     concealed: tuple[Observation, ...] = Field((), description="of hidden validators; shown to no model")
-    reason: str = Field("", description="why it cannot run, or what differs and the line that helps")
+    reason: str = Field("", description="why validators cannot run, or what differs and what to type")
     snapshot: Snapshot | None = Field(None, description="what it ran on, where that is not the start")
     content: Content | None = Field(None, description="None if no workspace is watched")
 
@@ -204,12 +203,12 @@ class ValidatorsFinished(Frozen):
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
     concealed: tuple[Observation, ...] = Field((), description="of hidden validators; shown to no model")
-    refusal: str = Field("", description="why nothing counts, in words for the agent; else empty")
+    refusal: str = Field("", description="why the results do not count, for the agent; else empty")
     hint: str = Field("", description="what a person can do about the refusal")
     leaked: tuple[str, ...] = Field((), description="paths that changed in the workspace while they ran")
     snapshot: Snapshot | None = Field(None, description="the workspace afterwards, if it changed meanwhile")
     protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
-    differing: tuple[str, ...] = Field((), description="these paths alone")
+    differing: tuple[str, ...] = Field((), description="the paths of `protected_changes`")
     labels: tuple[str, ...] = Field((), description="what weakens a completion that rests on these results")
     changed_checks: ChangedChecks | None = Field(None, description="set if only the agent's versions are green")
     content: Content | None = Field(None, description="None if no workspace is watched")

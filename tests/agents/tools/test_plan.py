@@ -44,7 +44,7 @@ async def test_a_step_that_no_result_shows_is_refused_and_named_to_the_model(tmp
     ending = await played(tmp_path, plan(completed={"all tests pass": "o77"}), shell("touch b.txt"))
     (kept,) = plans(ending)
     assert (kept.completed, kept.refused) == ({}, ("all tests pass",))
-    assert "completed step 1 is not believed: there is no result o77" in ending.told()
+    assert "completed step 1 is not accepted: there is no result o77" in ending.told()
 
 
 async def test_a_plan_is_written_before_its_result(tmp_path: Path) -> None:
