@@ -33,7 +33,7 @@ FROM_FILE = {"file": True}
 class InnerError(ValueError):
     """An error inside of the checked value, at `path`.
 
-    The message is the name of the key and `reason`, or `reason` alone if it is `whole`. With `key`, the key itself is wrong.
+    The message is the name of the key and `reason`, or `reason` alone if it is `whole`. `key`: the key itself is wrong.
     """
 
     def __init__(self, path: tuple[str | int, ...], reason: str, *, key: bool = False, whole: bool = False) -> None:

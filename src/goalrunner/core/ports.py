@@ -213,7 +213,7 @@ class Artifacts(Protocol):
         """Store bytes durably; equal bytes are one file."""
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Store a file, secrets replaced, then remove it. Once `hurried()` is true, store only both ends of the rest."""
+        """Store a file, secrets replaced, and remove it. Once `hurried()` is true, store only both ends of the rest."""
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes. Raise RecordError if they are missing or do not match their hash."""

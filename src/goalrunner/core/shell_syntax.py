@@ -115,7 +115,7 @@ def parse(line: str, around: Command | None = None) -> Line:
 
 
 def _redirection(document: re.Match[str]) -> str:
-    """Return the redirection that replaces a here-document, with text that the shell expands, and the rest of the line."""
+    """Return the redirection that replaces a here-document, with its text if that is expanded, and the rest of the line."""
     quote, _, rest, body = document.groups()
     if rest.endswith("\\"):
         raise UnreadableError("a here-document in it begins behind a continued line")

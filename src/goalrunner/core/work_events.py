@@ -137,7 +137,7 @@ class RoundFinished(Frozen):
 
 
 class AgentRan(Frozen):
-    """A process of an external agent has ended. Its output is not evidence; after an interruption, only both ends are kept."""
+    """A process of an external agent has ended. Its output is no evidence; after an interruption, both ends are kept."""
 
     type: Literal["agent_ran"] = "agent_ran"
     agent: str = Field(description="its name")
