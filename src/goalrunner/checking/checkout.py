@@ -87,7 +87,7 @@ class FreshCheckout:
 
     def _make_folders(self, path: Path) -> None:
         self._clear()
-        for folder in (self._root, self._root / ROOM, path.parent, path):  # the mode is that of the last folder alone
+        for folder in (self._root, self._root / ROOM, path.parent, path):  # mkdir sets the mode of the last folder only
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _fill(self, path: Path, layer: Layer) -> Callable[..., str]:
@@ -115,8 +115,8 @@ class FreshCheckout:
             raise EnvironmentFailed(f"{found[0]} makes Python import from the live workspace", _SETUP, permanent=True)
 
     def _close(self) -> None:
-        """Remove the checkout; what `setup` installed is kept for the next one."""
-        # What cannot be removed now is removed by the next check, or at the end of the run.
+        """Remove the checkout; keep what `setup` installed for the next one."""
+        # The next check, or the end of the run, removes what cannot be removed now.
         with contextlib.suppress(OSError):
             if self._setup is not None:
                 self._setup.put_away()
@@ -186,7 +186,7 @@ class OpenCheckout(OpenEnvironment):
 
 
 def _apply(folder: Path, layer: Layer) -> None:
-    """Make the checkout differ from the snapshot as the layer says, except for what concerns git's own folders."""
+    """Apply a layer to the checkout, without its paths in git folders."""
     hide, put = (sorted(path for path in paths if ".git" not in path.split("/")) for paths in (layer.hide, layer.put))
     for path in hide:
         parents = [folder / parent for parent in Path(path).parents]

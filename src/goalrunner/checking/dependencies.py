@@ -194,14 +194,14 @@ def _differences(old: Installed, new: Installed, root: str) -> list[str]:
 
 
 def _owners(changed: Sequence[str], old: Installed, new: Installed, root: str) -> dict[str, tuple[str, bool]]:
-    """Return by file its package, and whether the file is as RECORD said at the start: it was only installed again."""
+    """Return by file its package, and whether it still matches the RECORD of the start: it was only reinstalled."""
     if not new.records:
         known = old.versions | new.versions
         matches = {path: _PACKAGE.fullmatch(f"node_modules/{path}") for path in changed}
         return {path: (match[1], False) for path, match in matches.items() if match and match[1] in known}
     owners: dict[str, tuple[str, bool]] = {}
     wanted = {*changed}
-    # The workspace's own package first: any other one that names the file counts.
+    # The workspace's own package comes first, so that another package that lists the file replaces it.
     for folder, record in sorted(new.records.items(), key=lambda item: _distribution(item[0])[0] not in new.own):
         for row in csv.reader(_text(f"{root}/{folder}/RECORD").splitlines()):
             file = posixpath.normpath(posixpath.join(posixpath.dirname(folder), row[0])) if len(row) > 1 else ""
@@ -228,7 +228,7 @@ def _files(root: str, skip: Iterable[str] = ()) -> Iterator[tuple[str, str, os.s
 
 
 def _stamp(path: str, info: os.stat_result) -> str:
-    """Return size and times. If it has several hard links, the time of change is left out: a new link sets it."""
+    """Return size and times; without the ctime if there are several hard links, because a new link sets it."""
     if stat.S_ISLNK(info.st_mode):
         return f"-> {os.readlink(path)}"
     return f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns if info.st_nlink == 1 else ''}"
@@ -259,7 +259,7 @@ def build_state(workspace: Path, paths: Sequence[str]) -> str:
 
 
 def written_since(folder: str, began: int) -> bool:
-    """Return whether a folder or an entry was changed after `began` (ns). Unlike other times, that of a change cannot be set."""
+    """Return whether a folder or an entry was changed after `began` (ns), by the ctime, which cannot be set."""
     try:
         return any(os.lstat(path).st_ctime_ns > began for path in (folder, *(one.path for one in os.scandir(folder))))
     except OSError:

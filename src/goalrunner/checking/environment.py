@@ -67,7 +67,7 @@ class OpenEnvironment(ABC):
     path: Path
     """The workspace as validators see it; its own path, except in a checkout."""
     room: Path
-    """The folder, or one on the same disk, that what checks write takes space in."""
+    """The folder in which the files that checks write take space, or another one on its disk."""
 
     def launcher(self, inner: Launcher) -> Launcher:
         """Return a launcher that starts its commands in this environment, through `inner`."""
@@ -86,10 +86,10 @@ class OpenEnvironment(ABC):
 
     @abstractmethod
     async def changed(self) -> tuple[str, ...]:
-        """Return the workspace's files, of those that exist in the live tree, that checks wrote with another content."""
+        """Return the files of the live workspace that checks wrote with another content."""
 
     def full(self) -> str:
-        """Return why nothing more can be written here ("no space left in ..."); empty if something can."""
+        """Return why nothing can be written here ("no space left in ..."); empty if there is space."""
         is_full = shutil.disk_usage(self.room).free < _FREE_BYTES
         return f"no space left in {self.room}" if is_full else ""
 
@@ -110,7 +110,7 @@ class CheckEnvironment(Protocol):
 
 @contextlib.contextmanager
 def environment_errors(what: str) -> Iterator[None]:
-    """Raise EnvironmentFailed for every error of goal or of the system in the context."""
+    """Raise EnvironmentFailed for a GoalError or an OSError in the context."""
     try:
         yield
     except EnvironmentFailed:

@@ -94,10 +94,10 @@ _LARGE = frozenset({"objects", "lfs", "annex"})
 
 
 def git_places(repository: Repository, workspace: Path) -> Iterator[tuple[str, str]]:
-    """Yield what a check sees a copy of, and the folder that it is in: the git folder, or the `.git` file or link.
+    """Yield the paths that a check sees copies of, each with its folder: the git folder, or the `.git` file or link.
 
-    Of a git folder outside of the workspace, these are the settings and what belongs to the checked out branch, which
-    need not exist: people may work in other worktrees meanwhile.
+    In a git folder outside of the workspace, only settings and files of the checked-out branch are copied, because
+    people may work in other worktrees during the check. The paths need not exist.
     """
     if repository.root.is_relative_to(workspace):
         yield str(repository.root / ".git"), str(workspace)
@@ -113,7 +113,7 @@ def git_places(repository: Repository, workspace: Path) -> Iterator[tuple[str, s
 
 
 def copy_git(source: str, target: str) -> None:
-    """Copy a git folder, or a file of one, without locks and what is no file. Raise OSError."""
+    """Copy a git folder, or a file of one, without locks, pipes, sockets and devices. Raise OSError."""
     if os.path.islink(source) or not os.path.isdir(source):
         shutil.copy2(source, target, follow_symlinks=False)
         return

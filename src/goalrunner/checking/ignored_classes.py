@@ -27,7 +27,7 @@ SIZE, MODE = 0, 4
 
 Class = Literal["dependencies", "build", "other"]
 Mark = tuple[Class, str]
-"""A class, and what shows it."""
+"""A class, and the marker or name that decided it."""
 _MARKERS: Mapping[Class, tuple[str, ...]] = {
     "dependencies": ("pyvenv.cfg", "conda-meta"),
     "build": ("CACHEDIR.TAG", "CMakeCache.txt", "meson-private"),
@@ -214,7 +214,7 @@ class Classifier:
             return None
         if above := self._around(folder.rpartition("/")[0]):
             return above
-        # All that is in it is ignored by itself, but for files that only keep the folder.
+        # All its entries are ignored, except files that only keep the folder in git.
         whole = all(name in _KEEPERS or f"{folder}/{name}" in self._named for name in self._list(folder))
         mark = self._mark(folder, whole=whole)
         return (folder, mark) if mark else None

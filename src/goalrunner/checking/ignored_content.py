@@ -48,7 +48,7 @@ class Changes:
     dependency_folders: tuple[str, ...] = ()
     """The dependency folders that differ."""
     state: str = ""
-    """A hash over the stats of other files, but for logs, and over installed packages."""
+    """A hash over the stats of other files, without logs, and over installed packages."""
 
 
 class IgnoredContent:
@@ -189,7 +189,7 @@ def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
     closed = [entry.path for entry in now.found if entry.kind == "other"]
     stats = _without_logs(now).values()
     installed = sorted((root, one.digest) for root, one in packages.items())
-    # A sum needs no order; an inode tells the file, and a new name sets its time of change.
+    # A sum does not depend on the order. The inode identifies a file, and renaming it changes its ctime.
     data = json.dumps([closed, len(stats), sum(map(hash, stats)), installed])
     return hashlib.sha256(data.encode()).hexdigest()
 

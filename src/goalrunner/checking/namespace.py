@@ -59,7 +59,7 @@ class Namespace:
         self._uppers = uppers
         self._tools = tools
         self.own_words = os.fsencode(f"{tools['env']}: ")
-        """The beginning of a message that is not that of a command."""
+        """Prefix of the messages of `env` itself."""
         self._users = not upper_layer.privileged()
         self._holder: subprocess.Popen[bytes] | None = None
         self.running = 0
@@ -113,7 +113,7 @@ class Namespace:
 
     @property
     def alive(self) -> bool:
-        """Return whether the first process runs; the memory of one that is about to end is gone."""
+        """Return whether the first process runs. A process that is ending has no executable any more."""
         if self._holder is None or self._holder.poll() is not None:
             return False
         try:
@@ -141,7 +141,7 @@ class Namespace:
         return copy
 
     async def end_rest(self) -> None:
-        """End what commands left behind, unless another one runs."""
+        """End the processes that commands left behind, unless another command runs."""
         for signal, seconds in ((None, _PARTING), (SIGTERM, _GRACE), (SIGKILL, _GRACE)):
             for one in self._left() if signal else ():
                 processes.send_signal(one.pid, signal or SIGKILL)
@@ -172,7 +172,7 @@ class Namespace:
 
 @dataclass(frozen=True)
 class NamespaceLauncher:
-    """The port `Launcher` in a namespace. What commands left behind has ended when the last of them returns."""
+    """The port `Launcher` in a namespace. When its last command returns, the processes that are left are ended."""
 
     inner: Launcher
     namespace: Namespace
@@ -194,7 +194,7 @@ class NamespaceLauncher:
         return self._never_ran(done, options.get("errors") or options["output"])
 
     def _never_ran(self, done: Completion, printed: Path) -> Completion:
-        """Take what `env` says, where the command could not be started, for the error."""
+        """Return the completion with the message of `env` as its error if the command could not be started."""
         if done.exit_code not in (_NO_FOLDER, NOT_EXECUTABLE, NOT_FOUND):
             return done
         words = self.namespace.own_words

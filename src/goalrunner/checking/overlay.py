@@ -36,7 +36,7 @@ from goalrunner.system.launcher import SHELL, ProcessLauncher
 
 _PREFIX = "overlay-"
 _STALE = 60.0
-"""Seconds after which a folder that no process holds is taken for one of a runner that was killed."""
+"""Age in seconds from which a folder that no process has locked counts as left by a killed runner."""
 _PATIENCE = 30.0
 """Seconds for the commands of the probe."""
 _PROBE = """\
@@ -99,8 +99,8 @@ class OpenOverlay(OpenEnvironment):
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables for commands here: the same ones, as every path is the same.
 
-        A workspace below the root of its repository is a mount of its own, at whose border git stops by default. Only
-        there is a variable added: others would tell code under test that it is being checked.
+        A workspace below the root of its repository is a mount of its own, at whose border git stops by default. A variable
+        is added only there, because it tells code under test that it is being checked.
         """
         if os.path.lexists(self.path / ".git") or not any((path / ".git").exists() for path in self.path.parents):
             return dict(env)
@@ -159,7 +159,7 @@ class OpenOverlay(OpenEnvironment):
             self._namespace, self._folder, self._lock = None, None, -1
 
     def _make_folder(self) -> Path:
-        """Make a folder of its own for one environment, and remove the ones of runners that were killed."""
+        """Make the folder of one environment, and remove those that killed runners left."""
         self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self._scratch.lstat()
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:

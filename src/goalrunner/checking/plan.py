@@ -90,7 +90,7 @@ async def make_plan(
     put = {on_disk(path): original for path, original in kept.items() if original is not None}
     lost = [path for path, original in kept.items() if original is None]
     hide = {on_disk(item.path) for item in found if item.kind == "planted"}
-    # Bytecode may be that of another content with the same time: that beside protected sources, and what the run wrote.
+    # Bytecode beside protected sources, or written in the run, may belong to other content with the same time.
     sources = (on_disk(path) for path in before if protection.rule(path) and not protection.allowed(path))
     hide |= {
         posixpath.join(posixpath.dirname(path), "__pycache__") for path in (*put, *sources) if path.endswith(".py")
@@ -130,7 +130,7 @@ def labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
 
 
 async def _concerns_checks(store: SnapshotStore, base: Snapshot, now: Snapshot, item: Difference) -> bool:
-    """Return whether a change concerns what a file says about checks; a new dependency in a manifest does not."""
+    """Return whether a change concerns the configuration of checks; a new dependency in a manifest does not."""
     if item.rule not in (rules.CONFIGURATION, rules.NEW_CONFIGURATION, rules.NEW_LINTING):
         return True
     versions = (await store.read(base, item.path), await store.read(now, item.path))
@@ -147,7 +147,7 @@ def _touched(protection: Protection, ignored: Sequence[str]) -> Iterator[Differe
 
 
 def _folders_before(protection: Protection, workspace: Path, before: Mapping[str, Entry]) -> Iterator[Difference]:
-    """Yield new folders that stand where a file of a check would be found; no snapshot holds one that is empty."""
+    """Yield new folders that would be found before a file of a check. Snapshots contain no empty folders."""
     for path, rule in protection.scripts.items():
         new = rule.startswith(rules.BEFORE) and not any(name.startswith(f"{path}/") for name in before)
         if new and (workspace / path).is_dir() and not protection.allowed(path):
@@ -169,7 +169,7 @@ def _key(found: Sequence[Difference], now: Mapping[str, Entry]) -> str:
 
 
 def _refusal(protection: Protection, lost: Sequence[str], changes: Changes) -> tuple[str, str]:
-    """Return why nothing can be checked, and what helps; empty if it can."""
+    """Return why the check is refused, and a hint for a person; empty if it is not."""
     folders = changes.dependency_folders
     if lost:
         return (
@@ -219,10 +219,10 @@ _MANIFESTS: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 def check_part(path: str, content: bytes | None, *, only_linters: bool = False) -> object:
-    """Return what a file of configuration says about checks; equal parts configure equally.
+    """Return the part of a configuration file that configures checks, for a comparison.
 
-    That is the whole content of any file but a manifest. Of a manifest that does not exist, or says nothing, it is empty.
-    With `only_linters`, what a manifest says to linters and type checkers.
+    It is the whole content of a file, but only the matching keys of a manifest; none if the manifest does not exist.
+    With `only_linters`, only the keys of linters and type checkers are returned.
     """
     name = posixpath.basename(path).casefold()
     if name not in _MANIFESTS:

@@ -57,7 +57,7 @@ MANIFESTS = (
     ".yarnrc", ".yarnrc.yml", ".node-version", ".nvmrc", "go.mod", "go.sum", "go.work", "go.work.sum", "Cargo.toml",
     "Cargo.lock", "rust-toolchain", "rust-toolchain.toml", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock",
 )  # fmt: skip
-"""What says which packages a set-up command installs."""
+"""Files that decide which packages a set-up command installs."""
 
 _MIXED = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
 """Manifests that configure test runners as well as linters and type checkers."""
@@ -178,7 +178,7 @@ class Protection:
         """
         if self.editable or any(map(self._protect, base)):
             return self
-        # A pattern that matches nothing, of a misspelled folder for one, must not protect less than no pattern.
+        # A pattern that matches nothing, such as a misspelled folder, must not protect less than no pattern.
         tests = (path for path in base if self.protect and _TESTS(path))
         others = (path for path in files if not _TESTS(path))
         named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
@@ -226,7 +226,7 @@ def differences(
         applies = None if old is not None else configures
         rule = protection.rule(path, applies=applies)
         if rule is None and any(item is not None and item.mode == LINK for item in (old, new)):
-            rule = protection.rule(f"{path}/x", applies=applies)  # what stands below a link is in no snapshot
+            rule = protection.rule(f"{path}/x", applies=applies)  # snapshots do not contain files below a link
         if rule == NEW_CONFIGURATION and not configures_tests(path):
             rule = NEW_LINTING
         if rule:

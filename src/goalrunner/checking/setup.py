@@ -59,13 +59,13 @@ class Setup:
         self._launcher = launcher
         self._scratch = scratch
         self._key = ""
-        """The key of the inputs that the products were made of."""
+        """The key of the inputs from which the products were made."""
         self._products: dict[str, str] = {}
-        """What the command installed, relative to `here`, with the states."""
+        """The installed paths, relative to `here`, with their states."""
         self._in_use = False
 
     async def install(self, checkout: Path, git: Callable[..., str], environ: Callable[[], Mapping[str, str]]) -> None:
-        """Run the command in a checkout, or reuse what it gave with the same inputs.
+        """Run the command in a checkout, or reuse the products of the same inputs.
 
         `git` calls git in the checkout, where every file is committed. `environ` gives the environment variables of that
         moment. Raise EnvironmentFailed if the command fails.

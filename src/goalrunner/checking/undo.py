@@ -42,7 +42,7 @@ class Undone:
     problems: list[str] = field(default_factory=list)
     """What could not be undone this time, in words; the journal stays."""
     lost: list[str] = field(default_factory=list)
-    """Originals that the check removed from where they waited. A snapshot may contain them."""
+    """Originals that were set aside and that the check removed. A snapshot may contain them."""
 
 
 async def undo(journal: Journal, store: SnapshotStore) -> Undone:

@@ -81,7 +81,7 @@ class UpperLayer:
         return self.folder / "u"
 
     def entries(self) -> Iterator[tuple[str, int, int]]:
-        """Yield what the upper layer has but for plain folders, with what tells a new one apart.
+        """Yield the entries of the upper layer except plain folders, each with its inode and ctime.
 
         These are files, links, what hides a live file, and folders that replace a live one.
         """
@@ -133,7 +133,7 @@ class UpperLayer:
         self._prepared = frozenset(self.entries())
 
     def _live(self, path: str) -> os.stat_result | None:
-        """Return what stands at `path` in the live tree, without following a link; None if nothing does."""
+        """Return the stat of `path` in the live tree without following a link; None if it does not exist."""
         place = os.path.join(self.layer.root, path).rstrip("/")
         folder = os.path.dirname(place)
         with contextlib.suppress(OSError):

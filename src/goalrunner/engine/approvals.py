@@ -139,7 +139,7 @@ class Approvals:
 def decision_on(
     approval: Approval, answer: ApprovalAnswer | None, now: datetime, state: RunState
 ) -> events.ApprovalRecorded:
-    """Return the event of a person's decision, which is "expired" if it is too late; None: there is no answer."""
+    """Return the event of a person's decision, which is "expired" if there is no answer or it is too late."""
     if answer is None or is_late(approval.expires_at, now):
         return events.ApprovalRecorded(approval_id=approval.id, decision="expired")
     return events.ApprovalRecorded(

@@ -27,7 +27,7 @@ OUTSIDE = "changed while the run was interrupted"
 
 
 class InterruptedByValidatorError(Exception):
-    """A validator raised KeyboardInterrupt; an ordinary exception, since a bare one would tear down the event loop."""
+    """A validator raised KeyboardInterrupt, which would stop the event loop; this is an ordinary exception."""
 
 
 def is_hidden(validator: Validator) -> bool:
@@ -88,7 +88,7 @@ class Checks:
         return self._journal.state
 
     async def keep_start(self, *, checked: bool = False) -> None:
-        """Record, only before round 1, what the run's folder holds about the start. `checked`: the baseline ran."""
+        """Record the files about the start in the run's folder; only before round 1. `checked`: the baseline ran."""
         if self._state.round:
             return
         checker, base = self._parts.checker, self._state.base
@@ -181,7 +181,7 @@ class Checks:
         )
 
     async def criticize(self, number: int, response: str) -> None:
-        """Ask the critic once, and record what it says; with `response`, the text of the agent's last message."""
+        """Ask the critic once about `response`, the text of the agent's last message, and record the critique."""
         reviewer = self._parts.critic
         assert reviewer is not None  # the plan says so
         self._journal.append(events.CritiqueStarted(round=number))
@@ -269,7 +269,7 @@ def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str
 
 
 async def usable(review: Awaitable[Any]) -> Critique:
-    """Return the critique, one without a score if the critic fails. Raise CancelledError and RecordError."""
+    """Return the critique, without a score if the critic fails. CancelledError and RecordError are raised."""
     try:
         said = await review
     except RecordError:

@@ -143,13 +143,13 @@ class Journal:
                 _LOGGER.exception("%s failed and is not called again; the run continues", type(observer).__name__)
 
     def deadline(self, seconds: float | None) -> asyncio.Timeout:
-        """Return the time limit of the run; None: there is none."""
+        """Return the timeout of the run; None for no limit. `suspended` extends it."""
         self._timeout = asyncio.timeout(seconds)
         return self._timeout
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Stop the clock, also that of the log, inside of this context: waiting for a person is no active time."""
+        """Stop the timeout and the clock of the log while a person is asked: that is not active time."""
         loop, timeout = asyncio.get_running_loop(), self._timeout
         until = timeout.when() if timeout is not None and not timeout.expired() else None
         began = loop.time()
@@ -176,7 +176,7 @@ Answer = tuple[ValidatorResult, Path | None]
 
 
 class OutputStore:
-    """Stores output files. If the task is cancelled, only both ends of the remaining files, and `settle` raises it again."""
+    """Stores output files. After a cancellation, which `settle` raises, only both ends of the rest are stored."""
 
     def __init__(self, artifacts: Artifacts) -> None:
         self._artifacts = artifacts

@@ -62,7 +62,7 @@ class Prompts:
 
     goal: Goal
     resume_prompt: ResumePrompt | None = None  # replaces the retry message of the goal, or the built-in one
-    first: str | None = None  # replaces the first message: the caller's own input, which the objective only judges
+    first: str | None = None  # replaces the first message by the caller's own; the objective is then only for the judge
     remembered: tuple[str, ...] = ()  # facts of earlier runs for the first message, one line each
 
     def render(self, brief: Brief) -> str:

@@ -66,7 +66,7 @@ class RunRecorder:
         if reply is not None:
             said, facts = reply.text.encode(errors="replace"), answered_by(reply)
             source, result = OWNER, replace(result, output=said, facts=facts, summary="answered")
-        if result.reported_by:  # the runner did not see the workspace around it: the whole round counts
+        if result.reported_by:  # no snapshots were taken before and after it: the whole round counts
             before, after = self._tracker.round_start, None
         else:
             before = self._tracker.last
@@ -146,7 +146,7 @@ class RunRecorder:
         return self._journal.streams_text
 
     def check_budget(self) -> None:
-        """Make the record durable before the next call. Raise BudgetExhausted if it is spent or its use is unknown."""
+        """Make the record durable before the next call. Raise BudgetExhausted if a budget is spent or unknown."""
         self._journal.log.sync()
         if found := shortfall(self._journal.state):
             raise BudgetExhausted(found.words, "raise [budget] tokens or cost_usd (--tokens, --cost)")
@@ -232,7 +232,7 @@ class Resumption:
 def cut_calls(
     state: RunState, chat: Sequence[Message], totals: frozenset[BudgetName] = frozenset()
 ) -> dict[Account, Usage]:
-    """Return by account what a call that was running when the process ended may have used.
+    """Return by account the estimated usage of a call that was running when the process ended.
 
     It is estimated from the previous call. For a first call, only the sent tokens are estimated, from their characters;
     for the first turn of an external agent, the usage is unknown. `totals` are budgets that the agent reports as totals

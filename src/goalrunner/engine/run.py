@@ -47,7 +47,7 @@ class Run:
         self._render = render
         self._fresh_rounds = fresh_rounds
         self._preflight = preflight
-        # Before a chat is loaded.
+        # Taken before a chat is loaded.
         self._checkpoint = parts.conversation.checkpoint() if fresh_rounds else None
         self.resumption = resumption or Resumption()
         self._reply = RoundReply(text=self.resumption.response)
@@ -76,7 +76,7 @@ class Run:
         self._journal.save()
 
     async def resume(self, begun: events.RunResumed) -> None:
-        """Continue the run that the journal has replayed: record what changed since, and with `begun` that it goes on."""
+        """Continue the run that the journal has replayed: record `begun` with the changes in the workspace since."""
         live = getattr(self.conversation, "live", False) and self.state.phase is Phase.WORKING
         seen = None if live else self.tracker.last  # what a live agent changed meanwhile is the work of its round
         now = await self.tracker.take("resumed") if seen is not None else None
@@ -89,9 +89,9 @@ class Run:
         """Attribute the following cancellation to this signal."""
         self._signal = number
 
-    def cancel(self, said: str) -> None:
-        """Let the following cancellation end the run permanently; `said` says who cancelled it, and why."""
-        self._cancelled = said
+    def cancel(self, message: str) -> None:
+        """Let the following cancellation end the run permanently; `message` names who cancelled it, and why."""
+        self._cancelled = message
 
     async def drive(self) -> GoalOutcome:
         """Drive the run to its end. Raise CancelledError if neither `interrupt` nor `cancel` was called; the log is complete."""

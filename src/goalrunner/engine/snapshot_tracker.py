@@ -66,7 +66,7 @@ class SnapshotTracker:
         """Count what changed between two snapshots; None if that is not known."""
         if self._workspace is None or old is None or new is None:
             return None
-        with suppress(WorkspaceError):  # a figure for people, which no run fails for
+        with suppress(WorkspaceError):  # only for display: a failure does not end the run
             return DiffStat() if old.id == new.id else await self._workspace.diff_stat(old, new)
         return None
 

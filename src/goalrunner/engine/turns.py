@@ -98,7 +98,7 @@ class Turns:
             last = await self._chat.record(messages, recorder) if messages is not None else ""
             if reply.text and reply.text != last:
                 recorder.message({"role": "assistant", "content": reply.text})
-        if self._state().usage.get("agent") == spent:  # a budget must not take what was not reported for 0
+        if self._state().usage.get("agent") == spent:  # a budget must not count unreported usage as 0
             recorder.usage("agent", Usage.unknown())
         return reply
 

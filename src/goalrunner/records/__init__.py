@@ -1,1 +1,1 @@
-"""What is kept of runs: event log, artifacts, run folders, redaction, memory."""
+"""The records of runs: event log, artifacts, run folders, and redaction."""

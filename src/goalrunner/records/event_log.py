@@ -220,7 +220,7 @@ class EventLog:
         return written
 
     def sync_first(self, sync: Callable[[], None]) -> None:
-        """Call `sync`, which makes what events refer to durable, before it is the turn of these events."""
+        """Call `sync` before events are made durable; it makes durable what they refer to."""
         self._parts.append(sync)
 
     def sync(self) -> None:

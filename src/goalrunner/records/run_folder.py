@@ -60,7 +60,7 @@ class RunFolder:
         try:
             for folder in (home, path.parent):
                 if not folder.exists():
-                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # mkdir sets the mode of the last folder only
             path.mkdir(mode=0o700)
             (path / "scratch").mkdir(mode=0o700)
             sync_folder(path.parent)

@@ -142,7 +142,7 @@ class TokenFormat:
     """What follows the literal, as a regular expression over bytes; only a group named `secret` is replaced, if there is one."""
     inside_words: bool = False  # whether it may also follow a letter or a digit
     distinct: int = 6
-    """Different characters that the replaced text has at least, the literal not counted; `xxxxxxxx` stands for a secret."""
+    """Minimum number of different characters after the literal: `xxxxxxxx` is a placeholder, not a secret."""
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes]:
@@ -167,7 +167,7 @@ _GAP = r"(?:\s|\\[nrt]|[\"',+|-]){0,12}"
 _USERINFO = r"[^\s/:@\"'<>\[\]{}`?#\\]"
 
 FORMATS: tuple[TokenFormat, ...] = (
-    # A key id ends a row of 20; Amazon's documentation uses ids that end with EXAMPLE, which are left alone.
+    # A key id has 20 characters. Ids that end with EXAMPLE are from Amazon's documentation, and are not replaced.
     TokenFormat("aws key", (b"AKIA", b"ASIA"), "(?![A-Z2-7]{9}EXAMPLE)[A-Z2-7]{16}"),
     TokenFormat("github token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), f"{_ALNUM}{{36,255}}", inside_words=True),
     TokenFormat("github token", (b"github_pat_",), "[A-Za-z0-9_]{50,255}", inside_words=True),

@@ -33,7 +33,7 @@ Step = dict[str, tuple[str, str]]
 
 
 _MANIFEST = ""
-"""Stands for the list of what is not kept, in the differences of two trees."""
+"""The path, in the differences of two trees, of the list of unstored content."""
 
 
 class SnapshotReader:
@@ -118,7 +118,7 @@ class SnapshotReader:
         output = await self.git.ask(*_PATCH, *trees, "--", *map(raw, paths))
         was, now = await self.unstored(old), await self.unstored(new)
         lines = [
-            f"{path}: {_said(was.get(path))} -> {_said(now.get(path))}\n"
+            f"{path}: {_described(was.get(path))} -> {_described(now.get(path))}\n"
             for path in sorted(was.keys() | now.keys())
             if was.get(path) != now.get(path)
             and (not paths or any(f"{path}/".startswith(one.rstrip("/") + "/") for one in paths))
@@ -203,7 +203,7 @@ def _kind(path: str, was: str, now: str) -> Literal["added", "modified", "delete
     return "modified" if was and now else "added" if now else "deleted"
 
 
-def _said(entry: Entry | None) -> str:
+def _described(entry: Entry | None) -> str:
     if entry is None:
         return "not there"
     return f"not kept, sha256 {entry.blob[:16]}" if entry.blob else "unreadable"

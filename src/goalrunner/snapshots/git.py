@@ -58,7 +58,7 @@ def ask_git(
 ) -> tuple[int, bytes, bytes]:
     """Return exit code, output and errors of one call in `folder`; 127 if git is missing, 124 after `timeout` seconds.
 
-    A git inside of `workspace` (default: `folder`) is not used. `settings` are stronger than those of the repository.
+    A git inside of `workspace` (default: `folder`) is not used. `settings` override those of the repository.
     """
     given = {"GIT_CONFIG_COUNT": str(len(settings or ()))}
     for number, (key, value) in enumerate((settings or {}).items()):
@@ -83,7 +83,7 @@ def ask_git(
 def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0) -> str:
     """Return "git, clean", "git, uncommitted changes", "git" if git did not answer in time, or "no git".
 
-    Neither the folder is changed, nor do filters of its repository run.
+    The folder is not changed, and filters of its repository do not run.
     """
     call = partial(ask_git, path, environ=os.environ if environ is None else environ, timeout=timeout)
     names = call("config", "--name-only", "-z", "--get-regexp", r"^filter\..*\.(clean|process|required)$")[1]

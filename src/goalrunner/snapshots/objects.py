@@ -106,7 +106,7 @@ def store_name(workspace: Path) -> str:
 
 def make_store(folder: Path) -> None:
     """Create the store, or what is missing of it. Raise OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # mkdir sets the mode of the last folder only
     for name in ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info"):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in (("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("HEAD", "ref: refs/heads/none\n")):

@@ -86,7 +86,7 @@ def below(text: bytes, folder: bytes) -> list[bytes]:
 
 
 def above(text: bytes, way: Sequence[bytes]) -> list[bytes]:
-    """Return the lines of an ignore file in a parent folder; `way` are the names of the folders from there to the workspace."""
+    """Return the lines of an ignore file in a parent folder for the workspace; `way` are the folders in between."""
     lines: list[bytes] = []
     for sign, pattern, is_bound in _rules(text):
         rests = _rests(pattern.removeprefix(b"/").split(b"/"), way) if is_bound else []

@@ -1,4 +1,4 @@
-"""The process table, the tags by which the processes of a launch are recognised, and the end of those of a killed runner."""
+"""The process table, the tags that identify the processes of a launch, and the cleanup after a killed runner."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def end_orphans(token: str, first_limit: int = 0) -> None:
     limits = range(first_limit, first_limit + _LAUNCHES) if first_limit else range(0)
     deadline = time.monotonic() + _PATIENCE
     quiet = 0
-    # Two looks without a result: the second sees what was being forked during the first.
+    # Two searches must find nothing: the second finds processes that were forked during the first.
     while quiet < 2 and time.monotonic() < deadline:
         pids = (pid for pid in psutil.pids() if pid != os.getpid())
         found = family(pid for pid in pids if has_token(pid, token) or limit_of(pid) in limits)

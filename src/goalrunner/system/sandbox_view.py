@@ -21,7 +21,7 @@ _EMPTY_PLACES = (Path("/var/tmp"), Path("/var/run"), RUN)  # noqa: S108
 """Private and empty, like /tmp: /run holds the sockets of services that act outside of the sandbox."""
 
 _OF_RUN = ("current-system", "booted-system", "opengl-driver", "wrappers", "nscd", "systemd/resolve")
-"""What programs need of /run to start and to resolve host names."""
+"""The parts of /run that programs need to start and to resolve host names."""
 
 _EMPTY = Path(os.path.realpath(__file__)).parents[1] / "py.typed"
 """A regular file without content: git takes no other kind into its index."""

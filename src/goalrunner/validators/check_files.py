@@ -23,9 +23,9 @@ _INTERPRETERS = SHELLS | frozenset(
 )
 _CONFIGURED = MAKE | {"pytest", "py.test", "just", "nox", "tox"}
 _OPTIONS = ("-f", "-c", "--file", "--makefile", "--justfile", "--noxfile", "--conf", "--config-file")
-"""Options of these programs behind which a file stands that decides what is checked."""
+"""Options of these programs whose value is a file that decides what is checked."""
 _LONGEST = 4_000_000
-"""Bytes of a file that are read; none that is longer is a script."""
+"""Maximum number of bytes that are read of a file; no script is longer."""
 _TARGET = re.compile(r"^([\w./-][\w./ -]*):(?!=).*$", re.MULTILINE)
 _WORD = re.compile(r"[\w./:-]+")
 _INCLUDE = re.compile(r"^[ ]*-?s?include[ \t]+([^#\n]+)", re.MULTILINE)
@@ -39,8 +39,8 @@ _ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
 _INSTALLED = frozenset({"pytest", "coverage", "mypy", "ruff", "tox", "nox"}) | sys.stdlib_module_names
 
 Role = Literal["named", "compared", "started", "before"]
-"""Why a path belongs to a validator: it is named, it is named and its output alone is compared, so that it may be the work
-itself; it is started by a script; or it does not exist and would be found before a file of the check."""
+"""Why a path belongs to a validator. named: its line names it; compared: its line only compares the output, so the path may
+be the work itself; started: a script starts it; before: it does not exist, and would be found before a file of the check."""
 _STRICT: tuple[Role, ...] = ("before", "compared", "started", "named")
 
 
@@ -66,7 +66,7 @@ def _files(program: Program) -> Iterator[str]:
     elif _is_path(first):
         yield first
     interprets = program.name in _INTERPRETERS or program.name.startswith(("python", "pypy"))
-    # Behind this option the program itself stands. For a shell, -e is something else.
+    # The text of the program follows this option. For a shell, -e has another meaning.
     inline = "-e" if program.name in ("node", "deno", "bun", "ruby", "perl", "Rscript") else "-c"
     if interprets and inline not in rest:
         operands = [word for word in rest if not word.startswith("-") and word not in ("run", "exec", "--")]
@@ -194,7 +194,7 @@ class _Found:
                 tests = [word for word in program.words[1:] if word.partition(".")[0].isidentifier()]
                 for module in (program.words[0], *(tests if program.name == "unittest" else ())):
                     self.add_earlier(module, place)
-            for where in dict.fromkeys((place, folder)):  # a `cd` may be in a subshell that is over
+            for where in dict.fromkeys((place, folder)):  # a `cd` in a subshell counts as well
                 for path in sorted(_existing(self._workspace, where, _files(program))):
                     self._take(path, program, where, depth)
             for called in self._called(program, place) if depth < _DEEPEST else ():
@@ -231,7 +231,7 @@ class _Found:
         for included in " ".join(_INCLUDE.findall(text)).split():
             self.add("started", _existing(self._workspace, folder, [included]))
         if makefile:
-            # A target of the name of a file is up to date, unless it is phony.
+            # make does not run a target that is the name of an existing file, unless it is phony.
             phony = " ".join(_PHONY.findall(text)).split()
             targets = (word for word in words if word in make_targets(text) and word not in phony)
             self._add_missing(folder, *MAKEFILES[: MAKEFILES.index(makefile)], *targets)

@@ -28,7 +28,7 @@ _BUILTINS = frozenset(
 )
 """Commands of the shell itself that make no program available."""
 _LOADING = frozenset({".", "source", "eval", "alias", "builtin", "hash"})
-"""Commands after which it is not known which programs there are."""
+"""Commands after which the available programs are unknown."""
 _TRANSPARENT = frozenset("env exec command nohup nice timeout sh bash dash coverage".split())  # noqa: SIM905
 """Programs that look up what they start on the same PATH as the shell."""
 _LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
@@ -59,7 +59,7 @@ class Place:
 
 
 def syntax_error(line: str) -> str:
-    """Return what the shell says of a line that it cannot parse; empty if it can. The line is not executed."""
+    """Return the shell's error for a line that it cannot parse; empty if it can. The line is not executed."""
     argv = [SHELL, "-n", "-c", line]
     try:
         done = subprocess.run(
@@ -84,13 +84,13 @@ def missing_program(line: str, place: Place) -> tuple[str, str] | None:
 
 
 def _is_unknown(program: Program) -> bool:
-    """Return whether it is not known what a program runs, or which programs exist from there on."""
+    """Return whether it is unknown what a program runs, or which programs are available after it."""
     sets_path = any("PATH=" in word for word in (*program.assignments, *program.command.words[:2]))
     return bool(program.problem) or sets_path or program.name in _LOADING
 
 
 def missing_words(program: Program, place: Place) -> Iterator[tuple[str, str]]:
-    """Yield the words of a command that are looked up on PATH and not found: what is said of each, and a hint."""
+    """Yield a message and a hint for each word of a command that is looked up on PATH and not found."""
     if program.clean or _is_unknown(program):
         return
     is_passed_on = all(name in _TRANSPARENT or _PYTHON.fullmatch(name) for name in program.through)
@@ -117,7 +117,7 @@ def _similar_program(name: str, place: Place) -> str:
 def misspelled(word: str, known: Iterable[str]) -> str:
     """Return a name from which a word of four or more letters differs in one letter, but not in digits alone; else "".
 
-    What names of tests have in common is not compared.
+    Affixes of test names (`test_`, `_test`) are not compared.
     """
 
     def differs_in_one(name: str) -> bool:
@@ -132,7 +132,7 @@ _AROUND = re.compile(r"^tests?_|_tests?(?=\.|$)|\..*")
 
 
 def stem(path: str) -> str:
-    """Return the name of a file without what names of tests have in common."""
+    """Return the name of a file without its extension and the affixes of test names."""
     return _AROUND.sub("", Path(path).name)
 
 
@@ -174,7 +174,7 @@ def _traps(command: str) -> Iterator[str]:
 
 
 def _of_position(program: Program, lost: Lost, command: str, *, used: bool) -> Iterator[str]:
-    """Yield what takes the place of a program's exit code, with a line to write instead."""
+    """Yield why a program's exit code is lost, with a line to write instead."""
     inner = programs(lost.instead)
     instead = inner[-1].name if inner else next(iter(lost.instead.split()), lost.instead)
     line = lost.whole if any(name in SHELLS for name in program.through) else command

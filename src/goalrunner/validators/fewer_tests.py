@@ -34,7 +34,7 @@ def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callab
     files = {_file(identifier) for identifier in there}
     variants = Counter(map(_function, there))
     before = Counter(map(_function, base.test_ids))
-    # Of very many tests only the first are known: what would come behind them cannot be missed.
+    # If there are very many tests, only the first are recorded; tests after them cannot be missing.
     end = now.test_ids[-1] if len(now.test_ids) >= TEST_IDS else None
 
     def ran(identifier: str) -> bool:
@@ -119,7 +119,7 @@ def compared(
 
 
 def _legible(base: ValidatorResult, now: ValidatorResult) -> ValidatorResult:
-    """Return the base without the tests of Rust if some ran now, but no name can be read between what they print."""
+    """Return the baseline without Rust tests if such tests ran now and their names cannot be parsed."""
     ran = any(count.ran for count in now.suite.counts if count.runner == "cargo test")
     if not ran or any(_RUST.match(identifier) for identifier in now.test_ids):
         return base
@@ -162,7 +162,7 @@ def _of_runner(
 def needed(before: Sequence[RunnerCount]) -> tuple[int, int]:
     """Return how many tests must run again, and how many there were.
 
-    Behind a summary with failures, one with no more tests may be another try of the same ones.
+    After a summary with failures, a summary with no more tests may be a retry of the same tests.
     """
     certain = total = largest_red = 0
     for count in before:
@@ -180,13 +180,13 @@ _FIXTURES = frozenset(
 """Fixtures of pytest itself, which skip no test."""
 _SKIPPING = re.compile(rb"pytestmark|importorskip|allow_module_level|__test__")
 _ENVIRONMENT = frozenset({"os", "platform", "shutil", "sys"})
-"""What a condition may name under which a test is skipped because of the environment alone."""
+"""Names in the conditions of tests that are skipped because of the environment alone."""
 
 
 async def with_uncollected(
     results: Sequence[ValidatorResult], read: Callable[[str], Awaitable[bytes | None]]
 ) -> list[ValidatorResult]:
-    """Return results with the tests that exist in files that could not be imported beside those that ran.
+    """Return the results, with the tests in files that could not be imported added to those that ran.
 
     `read` returns the content of a file at the start. A validator that selects single tests is left as it is.
     """

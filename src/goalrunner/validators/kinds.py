@@ -79,7 +79,7 @@ class ShellValidator(SpecValidator):
     async def _run(
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> tuple[Completion, Report | None, int]:
-        """Run it to its end; with what its pytest reports, and how many reports there must be."""
+        """Run it; return the completion, the report of pytest if there is one, and the number of required reports."""
         needed = reports_needed(self._calls, env)
         if needed is not None:
             reporting = PytestReporting.begin(context.scratch(".pytest"))

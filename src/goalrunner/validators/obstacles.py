@@ -23,7 +23,7 @@ _TOOLS = frozenset(
     sphinx twine uv
     """.split()  # noqa: SIM905 - a table, to be read
 )
-"""Modules that are started with `python -m` to check or build a project. The work does not bring them."""
+"""Modules that are started with `python -m` to check or build a project. The agent's work does not provide them."""
 _NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
 _UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
 _OF_PLUGINS = re.compile(r"-n|--(?:(?:no-)?cov|benchmark|dist|numprocesses|reruns|timeout)")
@@ -33,8 +33,8 @@ _OF_PLUGINS = re.compile(r"-n|--(?:(?:no-)?cov|benchmark|dist|numprocesses|rerun
 def obstacle(result: ValidatorResult, place: Place) -> str:
     """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
 
-    A script, a module or a test that does not exist yet may be what the work is to bring. So may a program that a script
-    of the workspace misses in its turn.
+    A missing script, module or test may be what the agent is to create. So may a program that a script of the workspace
+    needs.
     """
     line, said = result.command, result.feedback
     module = _NO_MODULE.search(said) if result.exit_code == 1 else None
@@ -100,9 +100,9 @@ _FUNCTIONS = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(test\w*)", 
 
 
 def mistyped(result: ValidatorResult, place: Place, goal_text: str) -> str:
-    """Return what a line names at the baseline that does not exist, and the existing name that is meant; else empty.
+    """Return a message if a line names something that does not exist at the baseline and is misspelled; else empty.
 
-    What the goal's text names is what the work is to bring. So may a test be if the goal is to write tests.
+    Names in the goal's text may be what the agent is to create, and so may tests if the goal asks for tests.
     """
     if result.exit_code == PYTEST_NO_TESTS:
         return "" if _WRITES_TESTS.search(goal_text) else _folder_of_sources(result.command, place)
@@ -133,7 +133,7 @@ def _similar(found: re.Match[str], place: Place) -> tuple[str, str]:
 
 
 def _names(text: str, path: str) -> bool:
-    """Return whether a text names a path, its last part, or that part without what names of tests have in common."""
+    """Return whether a text contains the last part of a path, with or without the affixes of test names."""
     words = "|".join(re.escape(word) for word in {Path(path).name, stem(path)} if word)
     return bool(words) and re.search(rf"(?<![\w-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
 
@@ -180,13 +180,13 @@ _ENVIRONMENTAL = re.compile(
     r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
     re.IGNORECASE,
 )
-"""What a check prints that misses something in its environment, rather than finding a fault in the work."""
+"""Output of checks that miss something in their environment, rather than finding a fault in the work."""
 _NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
 _BY_KERNEL = re.compile(
     rf"EXDEV|cross-device link|{_NO_SPACE.pattern}|Operation not permitted|unshare\b.*failed|Read-only file system",
     re.IGNORECASE,
 )
-"""What the kernel refuses in the check environment and may allow outside of it."""
+"""Output about calls that the kernel refuses in the check environment and may allow outside of it."""
 _FREE_BYTES = 1_000_000
 _PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
 
@@ -194,7 +194,7 @@ _PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
 def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
     """Return whether a red result may be the fault of the environment: a missing program or module, or no tests.
 
-    With `incomplete`, something of the workspace is not there, so what a program prints about missing files counts too.
+    With `incomplete`, a part of the workspace is missing, so messages about missing files count as well.
     """
     if result.exit_code in (126, 127) or result.reason == "not_found" or result.cannot_run:
         return True

@@ -26,7 +26,7 @@ _RANK: dict[_Ending, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 
 
 @dataclass(frozen=True)
 class PytestReporting:
-    """One run of a line that reports. `folder` is fresh and removed by the caller."""
+    """The reporting of pytest in one run of a command line. The caller removes `folder`."""
 
     folder: Path
     plugin: str
@@ -37,7 +37,7 @@ class PytestReporting:
         folder.mkdir(mode=0o700)
         plugin = f"goal_report_{secrets.token_hex(8)}"
         source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
-        # Under a name that is no file: pytest-cov must not count its lines.
+        # The name is not that of a file, so that pytest-cov does not count its lines.
         text = f"exec(compile({source!r}, '<goal report>', 'exec'))\n"
         (folder / f"{plugin}.py").write_text(text, encoding="utf-8")
         return cls(folder, plugin)
@@ -143,7 +143,7 @@ def read_reports(paths: Iterable[Path], began: int, workspace: Path) -> Report:
 
 def _content(path: Path) -> bytes:
     """Return the content of a report. Raise OSError."""
-    # What ran may have put a link, a pipe or a device in the file's place.
+    # The check may have replaced the file by a link, a pipe or a device.
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:

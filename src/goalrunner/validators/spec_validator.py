@@ -51,10 +51,10 @@ def bounded(text: str) -> str:
 
 
 SEARCH_TIMEOUT = 20.0
-"""Seconds; a pattern that backtracks without end is red after them."""
+"""Seconds. A search that takes longer, because its pattern backtracks, makes the result red."""
 
 _FOUND, _ABSENT = 10, 11
-"""Exit codes of the child that searches; none that an interpreter gives by itself."""
+"""Exit codes of the child that searches; the interpreter itself does not use them."""
 _SEARCH = f"""
 import re, sys
 with open(sys.argv[2], "rb") as file:
@@ -140,7 +140,7 @@ class SpecValidator(NamedValidator, ABC):
         self.hidden = spec.hidden
 
     async def validate(self, context: ValidationContext) -> Answer:
-        """Run it, and again while it is red and the spec has retries. Green after red is green and says so."""
+        """Run it, and again while it is red and has retries. Green after red is green, and its summary says so."""
         tries, number, duration = (self._spec.retries or 0) + 1, 1, 0.0
         result, output = await self._once(context)
         while not result.passed and result.reason not in _FINAL and number < tries:

@@ -26,9 +26,9 @@ from goalrunner.validators.runners import (
 from goalrunner.validators.spec_validator import text_of_end
 
 GO = "go test "
-"""What the id of a Go test begins with; its package follows."""
+"""Prefix of the id of a Go test; its package follows."""
 _MOST_BYTES = 8_000_000
-"""Of the output, from its end."""
+"""Maximum number of bytes that are read, from the end of the output."""
 _MOST = 100
 """Summaries of one runner."""
 _GO_FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .* \([0-9.]+s\)|PASS")
@@ -153,7 +153,7 @@ def record_of(
 
 def _of(runner: Runner, output: str) -> list[RunnerCount]:
     """Return the summaries of a runner in their order."""
-    # What failing tests of pytest wrote may hold summaries too; they stand before the last one.
+    # The output of failing tests may contain summaries too, before the last one.
     failures = _PYTEST_FAILURES.search(output) if runner.name == "pytest" else None
     first = failures.start() if failures else len(output)
     found = [*runner.summaries(output)][-_MOST:]
@@ -227,7 +227,7 @@ def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
 _LAST_LINES = 60
 _LONGEST = 80
 _LONGEST_LINE = 300
-"""Characters of a summary line; no test runner writes a longer one, and patterns shall not be tried on what is no summary."""
+"""Maximum number of characters of pytest's error in a summary."""
 _ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
 """The line in which pytest says why it does not start."""
 
