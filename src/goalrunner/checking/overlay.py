@@ -99,8 +99,8 @@ class OpenOverlay(OpenEnvironment):
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables for commands here: the same ones, as every path is the same.
 
-        A workspace below the root of its repository is a mount of its own, at whose border git stops by default. A variable
-        is added only there, because it tells code under test that it is being checked.
+        A workspace below the root of its repository is a mount of its own, at whose border git stops by default. Only
+        then is a variable added, because it tells code under test that it is being checked.
         """
         if os.path.lexists(self.path / ".git") or not any((path / ".git").exists() for path in self.path.parents):
             return dict(env)

@@ -39,8 +39,8 @@ _ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
 _INSTALLED = frozenset({"pytest", "coverage", "mypy", "ruff", "tox", "nox"}) | sys.stdlib_module_names
 
 Role = Literal["named", "compared", "started", "before"]
-"""Why a path belongs to a validator. named: its line names it; compared: its line only compares the output, so the path may
-be the work itself; started: a script starts it; before: it does not exist, and would be found before a file of the check."""
+"""Why a path belongs to a validator. named: its line names it; compared: its line only compares the path's output, so it
+may be the work itself; started: a script starts it; before: it is missing, and would be found before a file of the check."""
 _STRICT: tuple[Role, ...] = ("before", "compared", "started", "named")
 
 
