@@ -53,7 +53,7 @@ _wrappers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 class Library:
-    """`run_goal` and `resume` over the agents of a framework. `judge_llm` is a model of it, or a judge for `goalrunner`."""
+    """`run_goal` and `resume` over agents of a framework. `judge_llm` is a model of it, or a judge for `goalrunner`."""
 
     def __init__(
         self, conversation: Callable[[Any], Any], judge: Callable[[Any], JudgeChoice], **defaults: object

@@ -94,9 +94,9 @@ _loops: weakref.WeakSet[Any] = weakref.WeakSet()
 class GoalLoop(Plugin):  # type: ignore[misc]
     """Runs a goal around each invocation of the agent. The first seven parameters are those of Strands' GoalLoop.
 
-    `goal` is a text that a judge checks, a callable `(response, agent)`, or a `goalrunner.Goal`. `validators` are further
-    checks: shell commands and ValidatorSpecs run in the check environment of `workspace`, callables run in this process and
-    add the label "not isolated". Each run is recorded under `home` (default: GOAL_HOME).
+    `goal` is a text that a judge checks, a callable `(response, agent)`, or a `goalrunner.Goal`. `validators` are
+    further checks: shell commands and ValidatorSpecs run in the check environment of `workspace`, callables run in this
+    process and add the label "not isolated". Each run is recorded under `home` (default: GOAL_HOME).
     """
 
     def __init__(

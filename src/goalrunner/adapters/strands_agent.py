@@ -41,7 +41,7 @@ def strands_model(model: Any) -> OutsideModel:
 
 
 class StrandsConversation(FrameworkConversation):
-    """A Strands agent as a conversation. The turns are added to `agent.messages`, and the agent runs its tools itself."""
+    """A Strands agent as a conversation. Turns are added to `agent.messages`, and the agent runs its tools itself."""
 
     name = "strands"
 

@@ -204,7 +204,7 @@ _NAMES = (("inputTokens", "input_tokens"), ("outputTokens", "output_tokens"), ("
 
 
 class AcpUsage:
-    """Counts the usage of one ACP session. `scopes` says what the agent reports: amounts of a turn or of the session."""
+    """Counts the usage of an ACP session. `scopes` says whether reported amounts are of a turn or of the session."""
 
     def __init__(self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None) -> None:
         known = total or Usage()
@@ -257,7 +257,7 @@ class AcpUsage:
 
 
 def _of_response(response: Any) -> Tokens | None:
-    """Return the tokens in the response to a prompt. The rows per model may include helper models that the total omits."""
+    """Return the tokens in the response to a prompt. Rows per model may include helpers that the total omits."""
     quota = at(response, "_meta", "quota")
     total = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
     rows = [_counted(at(row, "token_count")) or (0, 0) for row in items(at(quota, "model_usage"))]

@@ -65,7 +65,7 @@ class AcpCall:
 
     @property
     def effect(self) -> Literal["shell", "write"] | None:
-        """The permission that the call needs, if any. Unknown kinds, and reads with a command line, count as commands."""
+        """The permission that the call needs. Unknown kinds, and reads with a command line, count as commands."""
         if self.kind in _FREE:
             return "shell" if self._command_line() else None
         return "write" if self.kind in _WRITING else "shell"
@@ -234,7 +234,7 @@ class AcpTurn(Turn):
             raise ending
 
     def _asked_about(self, asked: Any) -> list[AcpCall]:
-        """Return the calls of a permission request. A request that describes no action may be about the running calls."""
+        """Return the calls of a permission request. One that describes no action may be about the running calls."""
         name = asked["toolCallId"]
         describes = name in self._known or any(at(asked, key) for key in _DESCRIBING)
         call = self._call(name)

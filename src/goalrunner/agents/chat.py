@@ -51,9 +51,9 @@ class ChatCheckpoint:
 class ChatConversation:
     """The built-in agent and its chat. Implements the port `Conversation`.
 
-    `messages` is the chat without the system prompt. Callers may change the list between rounds; a system message at its
-    beginning replaces `system_prompt`. `system_prompt=None` selects the built-in prompt, `""` none. `max_steps` limits the
-    model calls of one round.
+    `messages` is the chat without the system prompt. Callers may change the list between rounds; a system message at
+    its beginning replaces `system_prompt`. `system_prompt=None` selects the built-in prompt, `""` none. `max_steps`
+    limits the model calls of one round.
     """
 
     def __init__(

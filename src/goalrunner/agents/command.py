@@ -38,7 +38,7 @@ ENDED_EARLY = "ended, because retrying could not help"
 """The recorded end of a process that was stopped after it reported a permanent failure."""
 
 _LOST = re.compile(r"session|conversation|thread|rollout|chat", re.IGNORECASE)
-"""Words of a failure that may mean a lost session. If the resumed round did nothing, it is repeated in a new session."""
+"""Words of a failure that may mean a lost session. A resumed round that did nothing is repeated in a new one."""
 
 _PIECE = 1 << 20
 _INTERVAL = 0.05
@@ -120,8 +120,8 @@ async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenera
 class CommandConversation(ExternalConversation):
     """An external agent that is started for each round.
 
-    A later round resumes the agent's own session if the preset supports that and the agent reported a session id. Otherwise
-    the prompt contains the history. Raise UsageError if the parser of the agent's output is not installed.
+    A later round resumes the agent's own session if the preset supports that and the agent reported a session id.
+    Otherwise the prompt contains the history. Raise UsageError if the parser of the agent's output is not installed.
     """
 
     def __init__(self, agent: ExternalAgent, launcher: Launcher) -> None:

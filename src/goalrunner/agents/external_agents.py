@@ -82,7 +82,7 @@ def user_files(environ: Mapping[str, str]) -> dict[str, Path]:
 
 
 def protocol_of(config: AgentConfig, preset: Preset) -> Protocol:
-    """Return the protocol of an external agent: the goal's, else ACP if its name is "acp" or it has only an ACP command."""
+    """Return the protocol of an external agent: the goal's, else "acp" for `use = "acp"` or without another command."""
     if config.protocol is not None:
         return config.protocol
     return "acp" if config.use == ACP or (preset.acp and not preset.argv) else "command"

@@ -87,7 +87,7 @@ class ExternalConversation:
         return tuple(map(dict, self.messages))
 
     def restore(self, checkpoint: object) -> None:
-        """Return to a checkpoint, with a new session of the agent. Raise TypeError if it is not one of an external agent."""
+        """Return to a checkpoint, with a new session. Raise TypeError if it is not one of an external agent."""
         if not isinstance(checkpoint, tuple):
             raise TypeError(f"not a checkpoint of an external agent: {type(checkpoint).__name__}")
         self.messages[:] = map(dict, checkpoint)

@@ -18,7 +18,7 @@ from goalrunner.agents.tool import Effect, Place, Scratch, Tool, ToolError, Tool
 _LARGEST = 10_000_000
 """Bytes of a file that the tools read."""
 _MOST_COMPARED = 4_000
-"""The most lines, old and new, from the first to the last change for which there is a diff: it may take quadratic time."""
+"""Lines from the first to the last change, old and new, that are compared at most: a diff may take quadratic time."""
 _MOST_LINES, _PROBE = 2_000, 8_000
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -33,8 +33,8 @@ class Described(NamedTuple):
 class Toolbox:
     """The tools for one workspace: those in `names`, by default all, and the ones that only report.
 
-    `env` is the whole environment of the commands, without the providers' keys. `secret` is the real path of a file that
-    the tools do not open.
+    `env` is the whole environment of the commands, without the providers' keys. `secret` is the real path of a file
+    that the tools do not open.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Toolbox:
         """The specifications of the tools for a model."""
 
     def describe(self, call: ToolCall) -> Described:
-        """Return the description of a call. If the call is invalid, it has no effect, and the arguments are the summary."""
+        """Return the description of a call. An invalid call has no effect, and its arguments are the summary."""
         known = call.name in self._tools
         name = call.name if known else UNKNOWN_TOOL
         try:

@@ -1,4 +1,4 @@
 """The goal file: TOML, options and environment become a checked `Goal`.
 
-Starts nothing and asks no model. `LLM_BASE_URL` and `LLM_API_KEY` are not read here; they belong to the model calls.
+No process is started and no model is called. `LLM_BASE_URL` and `LLM_API_KEY` are read by `goalrunner.llm`, not here.
 """

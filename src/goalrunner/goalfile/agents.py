@@ -1,4 +1,4 @@
-"""The agents that a goal may name, and checks whether the keys of a goal fit its agent."""
+"""The agents that a goal may name, and the check that its keys fit its agent."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Known:
     """The agents that a goal may name: its own, those of the user, and the built-in ones."""
 
     own: Mapping[str, Preset] = field(default_factory=dict)
-    """What the goal's `[agents]` holds."""
+    """The presets in the goal's `[agents]`."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """The user's own presets."""
+    """The user's preset files."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ class Known:
         return (*RESERVED_AGENTS, *sorted({*agent_names(), *self.files, *self.own}))
 
     def preset(self, name: str) -> Preset:
-        """Return the preset of that name. Raise GoalFileError for an invalid file of the user's, KeyError for an unknown name."""
+        """Return the preset. Raise GoalFileError for an invalid preset file, KeyError for an unknown name."""
         if name in self.own:
             return self.own[name]
         if name in (BUILTIN, COMMAND, ACP):
@@ -44,7 +44,7 @@ class Known:
         return parser_class(name).preset
 
     def unknown(self, name: str) -> str:
-        """Return which name was probably meant, and the valid ones."""
+        """Return the hint for an unknown name: the nearest name and the valid ones."""
         near = nearest(name, self.names)
         return f"{f'did you mean {quoted(near)}? ' if near else ''}valid: {listed(self.names)}"
 
@@ -52,7 +52,7 @@ class Known:
 def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str]) -> Preset:
     """Return the preset of that name, for a goal whose `[agents]` are `own`.
 
-    Raise GoalFileError for an invalid file of the user's, and UsageError for an unknown name.
+    Raise GoalFileError for an invalid preset file, and UsageError for an unknown name.
     """
     known = Known(own, user_files(environ))
     try:
@@ -62,13 +62,13 @@ def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str
 
 
 def all_presets(own: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, Preset]:
-    """Return all presets that such a goal may name. Raise GoalFileError for an invalid file of the user's, used or not."""
+    """Return all presets, those of the goal in `own`. Raise GoalFileError for an invalid preset file, used or not."""
     known = Known(own, user_files(environ))
     return {name: known.preset(name) for name in known.names if name not in RESERVED_AGENTS}
 
 
 def preset_of_text(text: str, name: str) -> Preset:
-    """Return the preset in a text; `name` is the file's, for messages. Raise GoalFileError with all problems at once."""
+    """Return the preset in the text of the file `name`. Raise GoalFileError with all problems at once."""
     table, positions = parse(text, name)
     problems = Problems()
     try:
@@ -84,9 +84,9 @@ CHAT_KEYS = ("max_steps", "system_prompt", "params", "api_base", "api_key_env")
 
 
 def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str], problems: Problems) -> Goal:
-    """Note what does not fit the agent; return the goal, with the user's preset in it if the agent has one.
+    """Report keys that do not fit the agent. Return the goal, with the preset in it if that is a file of the user.
 
-    `file` holds the values of the goal file alone. Raise GoalFileError if the file of the user's preset is not valid.
+    `file` contains the values of the goal file alone. Raise GoalFileError if the user's preset file is not valid.
     """
     name, known = goal.agent.use, Known(goal.agents, user_files(environ))
     spots = {str(key[1]): spot for key, spot in layer.spots.items() if len(key) == 2 and key[0] == "agent"}

@@ -33,7 +33,7 @@ class Layer:
     spots: dict[Key, Spot] = field(default_factory=dict)
 
     def put(self, key: Key, value: object, spot: Spot) -> None:
-        """Add one value, which may have a short form. A relative path in it becomes absolute, from the folder of its source."""
+        """Add a value, also in its short form. A relative path becomes absolute, from the folder of its source."""
         if key[0] in SHORT_TABLES and len(key) == 1 and isinstance(value, str):
             key = (key[0], SHORT_TABLES[str(key[0])])
         elif key == ("validator",):
@@ -47,12 +47,12 @@ class Layer:
                 spot.wrong(f"{quoted(value)} cannot be found: {error}")
                 return
             except ValueError:
-                pass  # The check of the string says what is wrong.
+                pass  # validation reports it
         self.values[key] = value
         self.spots[key] = spot
 
     def over(self, lower: Layer) -> Layer:
-        """Return both, with this one's values before the lower one's."""
+        """Return both layers as one. Values of this layer take precedence."""
         return Layer(values={**lower.values, **self.values}, spots={**lower.spots, **self.spots})
 
     @property
@@ -73,13 +73,14 @@ class Layer:
                 spot = self.spots[path[:length]]
                 is_short = path[0] == "validators" and (spot.path[0] != "validators" or spot.source.textual)
                 for step in path[length:]:
-                    spot = spot if is_short and isinstance(step, str) else spot.item(step)
+                    if not (is_short and isinstance(step, str)):
+                        spot = spot.item(step)
                 return spot
         return Spot(Source(problems), path)
 
 
 def _absolute(key: Key, value: str, base: Path) -> str:
-    """Return a path, or the name of a recording, from the folder that it starts from; any other text as it is."""
+    """Return a path, or the path in a scripted model's name, as an absolute one; return any other text unchanged."""
     prefix = SCRIPTED if key[1:] == ("model",) and value.startswith(SCRIPTED) else ""
     path = value.removeprefix(prefix)
     if (prefix and path) or (key == ("workspace", "path") and value.strip()):
@@ -106,7 +107,7 @@ def file_layer(table: Mapping[str, Any], source: Source) -> Layer:
 
 
 def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: Problems) -> Layer:
-    """Return the values of options or variables: their dotted key, as "agent.model", their name, and the value."""
+    """Return the values of options or variables. An entry is a dotted key ("agent.model"), a name, and a value."""
     layer, given = Layer(), list(entries)
     names: dict[Key, str] = {tuple(key.split(".")): name for key, name, _ in given}
     source = Source(problems, base, names=names, textual=True)
@@ -122,7 +123,7 @@ def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: P
 
 
 def _spelled(path: tuple[str, ...], value: object) -> object:
-    """Return the number or truth value that a text of the command line spells, if the key takes one."""
+    """Convert a text of the command line to a number or a bool, if the key takes one and the text is one."""
     hint = get_type_hints(SECTIONS[path[0]] if len(path) == 2 else Goal).get(path[-1])
     if not isinstance(value, str) or {int, float, bool}.isdisjoint((hint, *get_args(hint))):
         return value
@@ -148,7 +149,7 @@ OPTIONS = {
     "budget.cost_usd": "--cost",
     "budget.allow_unenforced": "--allow-unenforced",
 }
-"""Options that are not simply the key: `timeout` is `--timeout`, `risk_class` is `--risk-class`."""
+"""Options with other names than their keys. The others follow from the key: `risk_class` is `--risk-class`."""
 
 
 def option_of(key: str) -> str:

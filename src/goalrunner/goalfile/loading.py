@@ -37,9 +37,9 @@ def resolve_goal(
     """Return the goal of a goal file's table, options by dotted key, and the environment.
 
     Relative paths of the table start from `base`; those of options and environment, and those of a table without a
-    base, from the current folder. `name` is the file's, for messages. An option of None counts as not given.
-    With `runnable=False` a goal without a model, a validator and a judge passes too.
-    Raise GoalFileError with all problems of its values, or else with all that do not fit together.
+    base, from the current folder. `name` is the file's, for messages. An option with the value None is ignored.
+    With `runnable=False`, model, validator and judge may be missing.
+    Raise GoalFileError with all problems. Whether keys fit the agent is checked only if all values are valid.
     """
     here = _current_folder()
     problems = Problems()
@@ -57,9 +57,9 @@ def resolve_goal(
 
 
 def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, ...] | None]:
-    """Return new limits of a run from options by dotted key; the result has the limits' own names, and None lifts one.
+    """Return new limits of a run by name (`tokens`), from options by dotted key (`budget.tokens`). None lifts a limit.
 
-    Raise GoalFileError with every problem at once.
+    Raise GoalFileError with all problems at once.
     """
     problems = Problems()
     layer = _options(options, _current_folder(), problems)
@@ -69,7 +69,7 @@ def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, .
 
 
 def _validated(table: Mapping[str, Any], layer: Layer, problems: Problems) -> Goal | None:
-    """Return the goal of a table; note what is wrong with it, and return None then."""
+    """Return the goal of a table. If it is invalid, report the problems and return None."""
     try:
         return Goal.model_validate(table, context=FROM_FILE)
     except ValidationError as error:
@@ -83,7 +83,7 @@ def _options(given: Mapping[str, Any], base: Path, problems: Problems) -> Layer:
 
 
 def _with_environment(options: Layer, file: Layer, environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
-    """Return options over environment over file. Variables that name a model as LiteLLM does are for the built-in agent."""
+    """Return options over environment over file. GOAL_MODEL and LLM_MODEL apply only to the built-in agent."""
 
     def variables(**names: str) -> Layer:
         given = [(key, name, environ[name]) for name, key in names.items() if environ.get(name, "").strip()]
@@ -210,7 +210,7 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
 
 
 def _table(model: BaseModel, redact: Callable[[str], str]) -> dict[str, Any]:
-    """Return the fields of a model but those that are None or empty, which are missing in a goal file."""
+    """Return the fields of a model, without those that are None or empty: a goal file leaves them out."""
     table = {}
     for name, field in type(model).model_fields.items():
         value = _plain(getattr(model, name), str if name == "redact" else redact)

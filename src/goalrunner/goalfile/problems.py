@@ -1,4 +1,4 @@
-"""Problems of a goal file: where they are, and their messages, which pydantic's words and the JSON schema complete."""
+"""Problems of a goal file: their places, and their messages, made from pydantic's errors and the JSON schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Problems:
     excused: set[Key] = field(default_factory=set)
 
     def add(self, message: str, key: str = "", place: Place = NOWHERE) -> None:
-        """Add one problem; the same one twice counts once."""
+        """Add a problem, unless it is already known."""
         self.found[Problem(message=message, key=key, line=place[0], column=place[1])] = None
 
     def excuses(self, *paths: Key) -> bool:
@@ -92,7 +92,7 @@ class Spot:
 
 
 def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Key], Spot]) -> None:
-    """Note every problem of a validation but a missing objective; `spot_of` finds the spot of a value's path in the model."""
+    """Report all problems of a validation except a missing objective; `spot_of` returns the spot of a model's path."""
     for detail in error.errors(include_url=False):
         path, reason = detail["loc"], detail.get("ctx", {}).get("error")
         is_key = path[-1:] == ("[key]",)
@@ -124,7 +124,7 @@ _KINDS = {
 }
 """Types of the JSON schema in words."""
 _OF_TYPES = ("string_type", "int_", "float_", "bool_", "dict_", "model_", "tuple_")
-"""Begins of pydantic's names for errors of the type."""
+"""Prefixes of pydantic's names for errors of a wrong type."""
 _WRITTEN = {
     "budget": "[budget] cost_usd = 2.50",
     "workspace": '[workspace] path = "..."',
@@ -134,7 +134,7 @@ _WRITTEN = {
 
 
 def _reason(detail: Any, path: Key, model: type[BaseModel]) -> str:
-    """Return what is wrong with the value at `path`, in pydantic's words but for the names of types."""
+    """Return the message for the value at `path`: for a wrong type our own, else pydantic's."""
     types = {node.get("type"): node for node in _nodes(model, path)}
     nodes = [node for node in types.values() if node.get("type") in _KINDS]
     if nodes and detail["type"].startswith(_OF_TYPES):
@@ -198,7 +198,7 @@ def _keys(model: type[BaseModel], path: Key) -> set[str]:
 
 
 def _nodes(model: type[BaseModel], path: Key) -> list[Node]:
-    """Return the forms of the value at `path` in the schema."""
+    """Return the schemas that the value at `path` may have."""
     root = _schema(model)
     nodes = _branches(root, root)
     for step in path:

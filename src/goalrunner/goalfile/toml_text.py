@@ -1,7 +1,6 @@
 """Reading TOML files: their tables, the positions of keys and values, and errors with line and column.
 
-The standard library's parser gives no positions, so the statements of the text are searched for the places where keys and
-values begin.
+The standard library's parser reports no positions, so they are found by a search for the statements of the text.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def locate(text: str) -> Positions:
 
 
 def _end_of_value(found: Positions, path: Key, at: int) -> int:
-    """Return where the line of a value ends, which may have several, and note where the elements of a list begin."""
+    """Return the end of a value's last line, and note the positions of a list's elements."""
     depth = index = 0
     is_list = found.text.startswith("[", at)
     for token in _TOKEN.finditer(found.text, at):
@@ -124,8 +123,9 @@ def _end_of_value(found: Positions, path: Key, at: int) -> int:
             return token.end()
         if is_list and depth == 1 and not sign.isspace() and sign[0] not in "],#":
             found.note((*path, index), token.start(), token.start())
-        index += depth == 1 and sign == ","
-        depth += (sign in ("[", "{")) - (sign in ("]", "}"))
+        if depth == 1 and sign == ",":
+            index += 1
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(sign, 0)
     return len(found.text)
 
 
@@ -136,7 +136,7 @@ def _unquoted(raw: str) -> str:
 
 
 def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
-    """Return the table of a TOML text and the positions of its keys; `name` is the file's. Raise GoalFileError."""
+    """Return the table of a TOML text and the positions of its keys. Raise GoalFileError, with the file's `name`."""
     text = text.replace("\r\n", "\n")
     try:
         return tomllib.loads(text), locate(text)

@@ -32,7 +32,7 @@ from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
 
 REPAIRS = 2
-"""How often the judge is asked again after an unreadable answer."""
+"""How many times the judge is asked again after an unreadable answer."""
 
 _ECHO = 8_000
 """Characters of its own answer that the judge sees again."""
@@ -64,7 +64,7 @@ class JudgeSession:
         redact: Callable[[str], str] = str,
         account: Account = "judge",
     ) -> None:
-        """`answer` is the form of an answer and its name. Without a recorder, only the model counts its usage."""
+        """`answer` is the class of an answer and its name. Without a recorder, only the model counts its usage."""
         self._llm, self._recorder, self._form, self._redact = llm, recorder, form, redact
         self._account: Account = account
         self._answer, self._answer_name = answer
@@ -72,7 +72,7 @@ class JudgeSession:
         self._repairs, self._finish_reason = REPAIRS, ""
 
     async def begin(self, request: AuditRequest, nonce: str, most: int) -> int:
-        """Add the rules and the prompt; return its tokens: `most`, at most half of the context window, enough for the goal."""
+        """Add the rules and the prompt of at most `most` tokens, less for a small context window. Return the limit."""
         window = self._llm.context_window()
         if window is not None:
             most = min(most, max(window // 2, least_tokens(request, self._form)))
@@ -157,8 +157,7 @@ class LLMJudge:
         examine: Callable[[JudgeOutcome, AuditRequest], Examination] | None = None,
         replay: Replay | None = None,
     ) -> None:
-        """`redact` replaces secrets in every message before it is sent. `examine` replaces the check of citations: only to
-        measure the effect of that check."""
+        """`redact` replaces secrets in messages. `examine` replaces the check of citations, to measure its effect."""
         self._llm = llm
         self._examine = examine or examined
         self._replay = replay
@@ -167,7 +166,7 @@ class LLMJudge:
         self._nonce = nonce
 
     async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> Audit:
-        """Ask the judge. Show the observations that it asks for once, and report citations that do not hold once.
+        """Ask the judge. Once, show the observations that it asks for; once, report citations that do not hold.
 
         Raise ModelError, BudgetExhausted, and UsageError if the goal alone is too long for the prompt.
         """
@@ -186,7 +185,7 @@ class LLMJudge:
             except (ModelError, BudgetExhausted):
                 if checked is None:
                     raise
-                return checked  # this question was only another chance
+                return checked  # the verdict before this question counts
             try:
                 outcome: JudgeOutcome = await in_thread(parse_reply, text)
                 requested = [] if expanded else prompt_builder.requested_observations(outcome.need, request)
@@ -211,13 +210,13 @@ class LLMJudge:
                     return found.audit
                 checked = found.audit
                 session.add(correction_prompt(found.mendable))
-        # A verdict that could be read before counts; it is not complete either.
+        # An earlier verdict counts; it is not complete either.
         return checked or Audit(verdict=GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback"))
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> Confirmation:
-        """Ask in a new conversation whether the goal is blocked as claimed; an unreadable answer confirms nothing.
+        """Ask in a new conversation whether the goal is blocked as claimed. An unreadable answer means no.
 
-        Raises as `audit` does.
+        Raise the same errors as `audit`.
         """
         nonce = self._nonce()
         form = prompt_builder.opinion_form(claim, nonce)
@@ -240,7 +239,7 @@ class ModelCritic:
         self._llm, self._nonce, self._redact = llm, nonce, redact
 
     async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
-        """Ask, and again after an answer that cannot be read. Raise ModelError and BudgetExhausted."""
+        """Ask for a critique, and again after an unreadable answer. Raise ModelError and BudgetExhausted."""
         nonce = self._nonce()
         form = prompt_builder.critic_form(context.response, nonce)
         session = JudgeSession(self._llm, recorder, form, (CriticAnswer, "critique"), self._redact, "critic")
@@ -265,8 +264,8 @@ async def judge_goal_async(
 ) -> GoalVerdict:
     """Judge once: return the verdict on `events`, a trail or chat messages in OpenAI's format.
 
-    The workspace is judged unless the goal names the response. Raises UsageError for an empty objective, ModelError if the
-    judge cannot be asked. (Source: judge_goal of OpenHands' goal loop.)
+    The workspace is judged unless the goal names the response. Raise UsageError for an empty objective, ModelError if
+    the model does not answer. (Source: judge_goal of OpenHands' goal loop.)
     """
     goal = objective if isinstance(objective, Goal) else None
     request = audit_request(objective, events, deliverable=goal.deliverable if goal else "workspace")
@@ -275,6 +274,7 @@ async def judge_goal_async(
 
 
 def examined(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+    """Return the result of checking the citations of an answer. Raise AbsentRequirementError."""
     requirements = verdict_schema.requirements_of(request.success_criteria, request.constraints)
     matching = verdict_schema.matched(outcome, requirements)
     return examine(outcome, with_ids(matching, request.trail), request)

@@ -30,7 +30,7 @@ class Checked:
     """The result of checking one citation."""
 
     objection: str = ""
-    """Why it does not count, without a full stop; empty if it does."""
+    """Why the citation does not count, without a full stop; empty if it counts."""
     unfounded: bool = False
     """Whether its content does not exist."""
     stale: Observation | None = None
@@ -111,14 +111,14 @@ def _fact(observation: Observation, fact: str) -> Checked:
 
 
 def is_fact(observation: Observation, cited: str) -> bool:
-    """Return whether the words are a fact of the observation, or several: alone, or as they stand in its heading.
+    """Return whether `cited` is a fact of the observation, or several, with or without the rest of its heading.
 
     The fact that an output may be forged is a warning, not evidence.
     """
     facts = [fact for fact in observation.facts if not fact.startswith(FORGEABLE)]
     known = {_comparable(form) for fact in facts for form in (fact, plain_fact(fact))}
     text = folded(cited).casefold().removeprefix(f"[{observation.id}]").strip()
-    # `[o1] shell (exit 0)` is "exit 0".
+    # `[o1] shell (exit 0)` counts as "exit 0".
     source, reporter = (without_brackets(name).casefold() for name in (observation.source, observation.reported_by))
     for head in (f"{source}, reported by {reporter} (", f"{source} ("):
         if text.startswith(head) and text.endswith(")"):
@@ -134,7 +134,7 @@ def _comparable(fact: str) -> str:
 
 
 def again(observations: Sequence[Observation]) -> str:
-    """Return what to do to have stale observations anew: `Run pytest -q again.`"""
+    """Return how to renew stale observations: `Run pytest -q again.`"""
     sentences = []
     for item in observations:
         what = shortened(item.command, _LONGEST_COMMAND) or item.source
@@ -146,8 +146,8 @@ def again(observations: Sequence[Observation]) -> str:
 
 
 Standing = Literal["proven", "unfounded", "stale", "waiting", "open"]
-"""Of a satisfied criterion: proven; its citations fail, or would hold if they were fresh. Of an open one: whether the judge
-leaves it open only because everything that would prove it is stale."""
+"""The result for a criterion. If the judge calls it satisfied: "proven", "stale" if fresh citations would prove it,
+else "unfounded". If not: "waiting" if all that it cites shows no failure and is stale, else "open"."""
 
 
 @dataclass
@@ -157,11 +157,11 @@ class _Finding:
     criterion: CriterionVerdict
     standing: Standing
     results: Sequence[Checked] = ()
-    """Of a criterion that the judge calls satisfied."""
+    """The checked citations, if the judge calls the criterion satisfied."""
     unproven: str = ""
     """What is missing, for the agent."""
     mendable: tuple[str, ...] = ()
-    """Faults that the judge itself can correct; staleness is none."""
+    """Faults that the judge itself can correct. It cannot correct staleness."""
 
 
 @dataclass(frozen=True)
@@ -178,13 +178,13 @@ def check(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: 
 
 
 def examine(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest) -> Examination:
-    """Return the verdict after the check, and what the judge can correct.
+    """Return the verdict after the check, and the faults that the judge can correct.
 
-    It is complete if the judge says so, every criterion is satisfied with a citation that counts and none that is unfounded,
-    and the score is reached.
+    The verdict is complete if the judge says so and reports nothing that blocks the goal, every criterion is satisfied
+    with a citation that counts and none that is unfounded, and the score is at least the minimum score.
     """
     evidence = Evidence(request)
-    findings = [(_check_satisfied if one.satisfied else _check_open)(one, evidence) for one in criteria]
+    findings = [_check_satisfied(one, evidence) if one.satisfied else _check_open(one, evidence) for one in criteria]
     unproven = [finding.unproven for finding in findings if finding.unproven]
     if outcome.complete and not findings:
         unproven.append("Nothing is shown yet: no criterion and no evidence was named for the objective.")
@@ -204,10 +204,10 @@ def examine(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request
         blocked=blocked,
         questions=() if complete else tuple(dict.fromkeys(filter(None, map(str.strip, outcome.questions)))),
     )
-    # Whether it would be complete if everything cited were fresh.
+    # stale_only: the verdict would be complete if all cited observations were fresh.
     stale_only = not blocked and bool(standings & {"stale", "waiting"}) and standings <= {"proven", "stale", "waiting"}
     if "waiting" in standings:
-        # A judge that leaves criteria open need not answer the others, and then they are unknown.
+        # With open criteria, a verdict may leave others out. Those are unknown.
         required = requirements_of(request.success_criteria, request.constraints)
         stale_only = stale_only and {one.text for one in required} <= {one.criterion.criterion for one in findings}
     else:
@@ -224,12 +224,12 @@ def identifier_of(text: str) -> str:
 
 
 def cited_in(trail: Trail, text: str) -> Observation | None:
-    """Return the observation of an id, or the newest of a name, such as "order:O-104"."""
+    """Return the observation with an id, or the newest with a name such as "order:O-104"."""
     return trail.observation(text.strip()) or trail.observation(identifier_of(text))
 
 
 def with_ids(criteria: Iterable[CriterionVerdict], trail: Trail) -> tuple[CriterionVerdict, ...]:
-    """Return the criteria with ids in place of names."""
+    """Return the criteria with the names of observations in citations replaced by ids."""
 
     def resolved(citation: Citation) -> Citation:
         found = cited_in(trail, citation.observation)
@@ -261,7 +261,7 @@ def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Findin
 
 
 def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
-    """Return what to run again if a criterion is open only because its evidence, which shows no failure, is stale."""
+    """Return "waiting" if everything that an open criterion cites is stale and shows no failure, else "open"."""
     results = [evidence.check(citation) for citation in criterion.evidence]
     proof = [item for item in (one.stale for one in results) if item and not any(map(_FAILING.match, item.facts))]
     if not results or len(proof) < len(results):

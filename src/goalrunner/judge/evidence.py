@@ -1,4 +1,4 @@
-"""The evidence as the judge sees it: which observations and claims are shown, how, and how much of each."""
+"""The text of the evidence in the judge's prompt: which observations and claims it contains, and how much of each."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
 
 
 def heading(item: Observation, stale: Stale) -> str:
-    """Return the observation's heading on one line. Models name sources: without brackets they cannot look like facts."""
+    """Return the observation's heading on one line. Brackets in names are removed: they could look like facts."""
     source = shortened(without_brackets(item.source), _REPORTED_SOURCE if item.reported_by else _SOURCE)
     facts = beginning(", ".join(shortened(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)
     # A reason may name files, and the agent chooses their names.
@@ -113,8 +113,8 @@ def render_trail(
 ) -> str:
     """Return the trail, oldest first, at a price of at most `room`. The authors of its texts must not know `nonce`.
 
-    What an audit needs most comes first: the response, the validators' last results, the last change, the last claim; then
-    the rest, newest first. No item is shown that is older than one of its kind for which there is no room.
+    Room is given first to the response, the validators' last results, the last change and the last claim; then to the
+    rest, newest first. If an item of the rest does not fit, older ones of its kind are left out.
     """
     response = deliverable_response(trail, deliverable)
     items = _shown(trail, response)
@@ -161,7 +161,7 @@ def _important(items: Sequence[Item], response: Observation | None) -> list[int]
 
 
 class _View:
-    """The room that is left, and the blocks in it by their place in the trail."""
+    """The blocks that are shown, by their position in the trail, and the room that is left."""
 
     def __init__(self, trail: Trail, items: Sequence[Item], nonce: str, stale: Stale, room: int) -> None:
         self._trail = trail
@@ -176,7 +176,7 @@ class _View:
         return [at for at in reversed(range(len(self._items))) if isinstance(self._items[at], kind)]
 
     def place(self, at: int, allowance: int) -> bool:
-        """Place an item if there is room; return whether there is."""
+        """Place an item at a price of at most `allowance`, if it fits. Return whether it does."""
         allowance = min(max(allowance, LEAST), self.room - _BETWEEN)
         if allowance <= 0:
             return False
@@ -202,7 +202,7 @@ class _View:
 
 
 def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> list[str]:
-    """Return the note about items that are not shown: how many, and as many observations by id as there is room for."""
+    """Return the note about items that are not shown: their number, and a list of as many observations as fit."""
     observations = [item for item in items if isinstance(item, Observation)]
     counts = []
     if observations:

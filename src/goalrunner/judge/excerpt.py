@@ -1,4 +1,4 @@
-"""A text shortened to a number of tokens: beginning, end, and the decisive lines between; and fences around texts."""
+"""Excerpts of texts, with the beginning, the end and the decisive lines between; and fences around texts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import cache
 from goalrunner.judge.text_matching import readable, without_invisible
 
 TOKEN = 3
-"""The price of one token. Prices are bytes of UTF-8; a token has three of them at least in prose, code and logs."""
+"""The price of one token. Prices are bytes of UTF-8: in prose, code and logs, a token has at least three."""
 
 LEAST_EVIDENCE = 500
-"""Tokens that the evidence needs beside the goal."""
+"""The least tokens for evidence, beside the goal."""
 
 OVERHEAD = 20
 """Tokens that a provider adds around the two messages."""
@@ -22,7 +22,7 @@ SECOND_LOOK = 2
 
 
 def price(text: str) -> int:
-    """Return the price of a text. The price of two texts is the sum of theirs."""
+    """Return the price of a text. Prices of texts that are joined add up."""
     return len(text.encode("utf-8", "replace"))
 
 
@@ -49,7 +49,7 @@ LONGEST = 240
 
 _BEFORE = 60
 _SEARCHED = 200_000
-"""Characters of each end of a very long text that are looked through."""
+"""Characters at each end of a very long text that are searched."""
 _DECISIVE = r"""
     ^[ ]{0,12}(?: =+[ ][^\n]*[ ]in[ ][\d.:]+s                             # pytest
        | \d+[ ](?:passed|failed|errors?|skipped)\b                         # pytest -q, others
@@ -75,9 +75,9 @@ def _decisive() -> re.Pattern[str]:
 
 
 def decisive(text: str) -> list[tuple[int, int]]:
-    """Return where the decisive lines of a text begin and end, the last and the first before those between.
+    """Return the start and end of each decisive line, outermost first: the last, the first, the last but one, ...
 
-    Summaries stand at the end.
+    The last comes first, because summaries are at the end.
     """
     spans: dict[int, int] = {}
     position = 0
@@ -95,7 +95,7 @@ def decisive(text: str) -> list[tuple[int, int]]:
 
 
 def excerpt(text: str, room: int, nonce: str) -> str:
-    """Return a text, readable and inert, at a price of at most `room`; at the least, the mark of the omission."""
+    """Return a readable and inert text at a price of at most `room`, but at least the mark of the omission."""
     hidden = max(0, len(text) - 2 * _SEARCHED)
     ends = [text[:_SEARCHED], text[-_SEARCHED:]] if hidden else [text]
     # No provider takes half of a surrogate pair.
@@ -110,8 +110,8 @@ def mark(size: int) -> str:
 
 
 def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
-    """Return some of a text's beginning, its end and decisive lines. At `cut`, `hidden` characters are left out already."""
-    # A line ends before a mark and after it; what follows may be the rest of a line and look like a heading.
+    """Return parts of a text: beginning, end and decisive lines. At `cut`, `hidden` characters were left out before."""
+    # A mark stands on a line of its own. The rest of a line that follows it may look like a heading and need INERT.
     gap = price(f"\n{mark(len(text) + hidden)}\n{INERT}")
     head = min(cut, _head(text, min(room * 3 // 20, room - gap)))
     last = room // 4
@@ -174,7 +174,7 @@ def inert(text: str, nonce: str) -> str:
 def is_forged(line: str) -> bool:
     """Return whether a line, however it is spelt in Unicode, looks like a heading or a fence."""
     if not line.isascii():
-        # Invisible characters are dropped first: no number of them may push a heading out of sight.
+        # Invisible characters are removed first: many of them could hide a heading behind the limit.
         plain = without_invisible(line).strip()[:_LOOKED_AT]
         line = unicodedata.normalize("NFKC", plain).casefold()
     return ("[" in line or "<" in line) and _FORGED.match(line.strip()[:_LOOKED_AT]) is not None

@@ -131,7 +131,7 @@ def critic_form(response: str, nonce: str) -> Form:
 
 
 def check_room(goal: Goal) -> None:
-    """Raise UsageError if a goal is so long that its judge has no room for evidence; for the start of a run."""
+    """Raise UsageError if a goal is so long that its judge has no room for evidence. Called at the start of a run."""
     request = audit_request(goal, Trail(items=(), read=lambda _: ""), deliverable=goal.deliverable)
     audit_prompt(request, nonce="0" * 8, max_tokens=goal.judge.max_tokens, form=audit_form(goal.judge.system_prompt))
 
@@ -149,7 +149,7 @@ def look_prompt(request: AuditRequest, wanted: Sequence[Observation], *, nonce: 
     room = max_tokens * TOKEN - price(prompt_text.second_look_prompt(_do_not_fit(len(wanted)))) - _BETWEEN
     blocks: list[str] = []
     for number, item in enumerate(wanted):
-        # Better a few readable ones than all of them by name.
+        # A few readable observations are better than unreadable parts of all.
         allowance = min(room, max(room // (len(wanted) - number), _LEAST_LOOK)) - _BETWEEN
         if allowance < LEAST:
             blocks.append(_do_not_fit(len(wanted) - number))
@@ -188,7 +188,7 @@ def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
 
 
 def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str) -> list[str]:
-    """Return one part with as many paths or names as fit, a line each; no part for no items."""
+    """Return one part with as many paths or names as fit, one per line; an empty list without items."""
     lines = "\n".join(" ".join(item.split()) for item in items)
     shown = excerpt(lines, room - price(f"{title}\n{fence(name, '', nonce)}"), nonce)
     return [f"{title}\n{fence(name, shown, nonce, harmless=True)}"] if items else []

@@ -106,7 +106,7 @@ BARRED = (
     'An observation marked "reported by" is the agent\'s own word: the runner did not see it. In this audit it proves '
     "nothing, and no criterion is satisfied by it: cite the results of validators and what the runner saw itself."
 )
-"""The same for a goal that accepts the runner's own observations only."""
+"""The same for `[judge] require = "runner"`."""
 
 
 @dataclass(frozen=True)

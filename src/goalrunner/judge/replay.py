@@ -1,4 +1,4 @@
-"""Citations of commands that the runner runs again: each one is replaced by a citation of the new output."""
+"""The commands behind citations are run again, and each citation is replaced by one of the new output."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ None if it cannot run, or must not.
 _SHELLS = frozenset({"shell", "bash", "execute", "terminal", "run_shell_command", "command_execution", "execute_bash"})
 _EXIT = re.compile(r"exit \d+")
 _SEARCHED = 10_000
-"""The last lines of an output, which are compared without what varies."""
+"""Lines at the end of an output that are compared without durations, times, ids and the like."""
 
 
 class Replays:
     """The commands of one audit that ran again, each once."""
 
     def __init__(self, replay: Replay | None, recorder: object) -> None:
-        """With None, nothing runs again."""
+        """Without `replay`, no command runs again."""
         self._replay, self._recorder = replay, recorder
         self._done: dict[str, Observation | None] = {}
 
     async def moved(self, outcome: JudgeOutcome, request: AuditRequest) -> tuple[JudgeOutcome, AuditRequest]:
-        """Return a verdict whose citations name the replays, and the request with these in its trail.
+        """Return the verdict with citations of the replays, and the request with the replays in its trail.
 
         Other citations, and those of commands that could not run again, stay as they are and count while they are fresh.
         """
@@ -61,7 +61,7 @@ class Replays:
 
 
 def is_command(item: Observation) -> bool:
-    """Return whether an observation is of a command line that can run again. Validators are not: they run in each check."""
+    """Return whether an observation shows a command line that can run again. Validators run in each check anyway."""
     if not item.command or item.path is not None or not item.shows:
         return False
     if not item.reported_by:

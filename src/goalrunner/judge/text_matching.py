@@ -60,7 +60,7 @@ LEFT_OUT = re.compile(r"\[(?:…|\.\.\.) [\d,]{1,20} characters left out (?:…|
 """The mark of an omission inside a text, as shown and as normalised."""
 
 SEARCHED = 64_000_000
-"""Characters of an output that are searched: the last ones, in which programs write their summaries."""
+"""Characters at the end of an output that are searched. Programs print their summaries there."""
 
 LONGEST = 20_000
 """Characters of a quote; a longer one never matches."""
@@ -96,9 +96,9 @@ class Output:
         self._lines = [_lines_of(text) for text in dict.fromkeys([shown, without_line_numbers(shown)])]
 
     def holds(self, form: str, *, anywhere: bool = False) -> bool:
-        """Return whether a form of a quote stands in it, whole or, if dots join it, part after part.
+        """Return whether the output contains a form of a quote: whole or, if it has ellipses, its parts in order.
 
-        With `anywhere`, a short one need not be a whole line.
+        With `anywhere`, a short form need not be a whole line.
         """
         rows = [row for row in map(folded, _LINE_OF_DOTS.split(_plain(LEFT_OUT.sub("...", form)))) if row]
         forms = ([folded(form)], _parts_of(form), rows)
@@ -106,9 +106,9 @@ class Output:
 
 
 def forms_of(quote: str) -> list[str]:
-    """Return a quote as it is compared: as given, and as it was before it was wrapped, escaped, or made inert.
+    """Return the forms of a quote: as given, and without the quotes around it, escapes and the prefix of inert lines.
 
-    Return nothing for a quote without words.
+    Forms without words are left out.
     """
     texts = [readable(quote)]
     for step in (_unwrapped, lambda text: _INERT.sub("", text), _unescaped, _unwrapped):
@@ -128,7 +128,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _parts_of(form: str) -> list[str]:
-    """Return the parts of a quote that dots, or the mark of an omission, join; a frame around it (====) is none."""
+    """Return the parts of a quote between ellipses or marks of an omission, without those of mere punctuation."""
     parts = map(str.strip, _ELLIPSIS.split(folded(LEFT_OUT.sub("...", form))))
     return [part for part in parts if part.strip(string.punctuation)]
 
@@ -144,19 +144,19 @@ def _tokens_of(text: str) -> list[str]:
 
 
 def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
-    """Return whether the parts of a quote stand in the lines one after another."""
+    """Return whether the lines contain the parts of a quote, one after another."""
     text = lines.replace("\n", " ")
     position = 0
     for number, part in enumerate(parts):
         tokens = _tokens_of(part)
         wanted = f" {' '.join(tokens)} "
-        # A word alone after other parts could be that of any other line.
+        # A single word after other parts could be from any line.
         is_word = number > 0 and sum(map(says_something, tokens)) < 2
         is_line = is_word or (len(part) < SHORT and not anywhere)
         begin = text.find(wanted, position)
         while begin >= 0:
             position = begin + len(wanted) - 1
-            # Where the output's own dots follow, its own words do as well: `test_a ... FAIL`.
+            # The dots between two parts may be the output's own, within a line: `test_a ... FAIL`.
             goes_on = number + 1 < len(parts) and text.startswith(" ... ", position)
             if not goes_on and (not is_line or lines[begin] == lines[position] == "\n"):
                 break

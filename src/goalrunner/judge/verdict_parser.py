@@ -1,4 +1,4 @@
-"""From the judge's text to its answer: strict JSON; an unreadable answer is never complete."""
+"""Parsing of the judge's answers, as strict JSON. An unreadable answer is never complete."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class UnreadableReplyError(Exception):
-    """A judge's answer that cannot be read; its message is one sentence with the reason."""
+    """A judge's answer cannot be read. The message is one sentence with the reason."""
 
 
 def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[[dict[str, Any]], bool]) -> Any:
     """Return the only outermost JSON object that `is_meant` accepts; repetitions and a leading `<think>` block are ignored.
 
-    Raise UnreadableReplyError if there is none or a different second one, even in pieces that `keys` finds, and for a
-    repeated key or NaN, which Python accepts.
+    Raise UnreadableReplyError if there is none, if there is a different second one or a piece of one (a match of
+    `keys`), and for a repeated key or NaN, which Python's parser accepts.
     """
     found, rest = _objects(text)
     meant = [value for value in found if is_meant(value)]
@@ -60,7 +60,7 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
             return found, "\n".join([*between, text[position:]])
         try:
             value, end = _DECODER.raw_decode(text, start)
-            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+            json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
             continue
@@ -91,12 +91,12 @@ def parse_reply(text: str) -> JudgeOutcome:
     """
 
     def is_meant(value: dict[str, Any]) -> bool:
-        # A schema has "properties".
+        # An object with "properties" is a schema.
         is_verdict = "properties" not in value and any(key in value for key in ("criteria", "complete", "score"))
         return is_verdict or (set(value) == {"need"} and bool(value["need"]))
 
     answer = only_object(text, "a verdict", _OF_VERDICT, is_meant)
-    if set(answer) == {"need"}:  # it can never be complete
+    if set(answer) == {"need"}:  # a request alone is never complete
         answer = {"criteria": [], "score": 0.0, "complete": False, "missing": "", **answer}
     outcome = _validated(JudgeOutcome, answer)
     if _says_nothing(outcome.blocked):

@@ -48,13 +48,13 @@ class CriterionOutcome(_Strict):
             return value
         found: list[object] = []
         for item in value:
-            # Models that have to fill in every key write the other one as null or "".
+            # Models that must fill in every key write the unused one as null or "".
             kinds = [key for key in ("quote", "fact") if item.get(key)] if isinstance(item, dict) else []
             found += [{"observation": item.get("observation"), kind: item[kind]} for kind in kinds] or [item]
         return found
 
     def verdict(self) -> CriterionVerdict:
-        """Return the same as a part of a verdict, with its citations not yet checked."""
+        """Convert the answer to a part of a verdict. Its citations are not yet checked."""
         return CriterionVerdict(
             criterion=self.criterion,
             satisfied=self.satisfied,
@@ -170,10 +170,10 @@ def requirements_of(criteria: Sequence[str], constraints: Sequence[str]) -> tupl
 
 
 def matched(outcome: JudgeOutcome, requirements: Sequence[Requirement]) -> tuple[CriterionVerdict, ...]:
-    """Return the verdict's entries, those of a requirement in the goal's own words.
+    """Return the verdict's entries. Entries about a requirement get its text in the goal.
 
-    Raise AbsentRequirementError if a verdict that says complete has no entry for a requirement, or has constraints alone.
-    One that says not complete may have entries for open criteria only.
+    Raise AbsentRequirementError if a complete verdict has no entry for a requirement, or only entries for constraints.
+    A verdict that is not complete may have entries for open criteria only.
     """
     found = [(one.verdict(), _requirement(one.criterion, requirements)) for one in outcome.criteria]
     if outcome.complete and (requirements or found):

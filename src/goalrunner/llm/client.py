@@ -60,9 +60,9 @@ async def persist(attempt: Callable[[], Awaitable[Answer]], on_retry: Callable[[
 class LLM:
     """One model with its own usage account. Instances share nothing but a recording.
 
-    `model` is LiteLLM's name (`openai/gpt-5-mini`) or `scripted/<file>`. `params` are sent to the provider as they are; a
-    temperature in them takes precedence over a caller's. For keys and addresses see `goalrunner.llm.endpoints`.
-    Raise GoalError for an invalid recording, and UsageError for an invalid timeout. Subclasses send the requests, and may
+    `model` is LiteLLM's name (`openai/gpt-5-mini`) or `scripted/<file>`. `params` are sent to the provider as they are;
+    a temperature in them takes precedence over a caller's. For keys and addresses see `goalrunner.llm.endpoints`. Raise
+    GoalError for an invalid recording, and UsageError for an invalid timeout. Subclasses send the requests, and may
     know the price and the context window of the model.
     """
 
@@ -108,9 +108,9 @@ class LLM:
     ) -> Reply:
         """Ask once and return the whole answer. With `on_text` the answer streams, and `on_text` gets each piece of text.
 
-        `schema` (JSON schema) asks for structured output where the provider supports it; validate the answer all the same.
-        `temperature` is left out for models that refuse it. The usage of the reply includes its retries.
-        Raise AuthenticationFailed, ModelNotFound, ContextWindowExceeded, RequestRejected, or ProviderUnavailable after the
+        `schema` (JSON schema) asks for structured output where the provider supports it; validate the answer all the
+        same. `temperature` is left out for models that refuse it. The usage of the reply includes its retries. Raise
+        AuthenticationFailed, ModelNotFound, ContextWindowExceeded, RequestRejected, or ProviderUnavailable after the
         last retry.
         """
         await self.prepare()

@@ -56,8 +56,8 @@ async def _closer(library: Any, loop_id: int) -> AsyncGenerator[None, None]:
 def sendable(messages: Sequence[Message], *, keep_empty: bool = True) -> list[dict[str, Any]]:
     """Return the messages with content that providers take: never None, and a text if there are no tool calls.
 
-    Without `keep_empty`, empty content beside tool calls is left out: for providers that refuse it, LiteLLM would insert
-    a text of its own. Servers with OpenAI's format need it.
+    Without `keep_empty`, empty content beside tool calls is left out: for providers that refuse it, LiteLLM would
+    insert a text of its own. Servers with OpenAI's format need it.
     """
     sent = []
     for message in messages:

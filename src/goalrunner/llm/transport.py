@@ -95,7 +95,7 @@ class Request:
     schema_name: str = "answer"
     temperature: float | None = None
     on_text: Callable[[str], None] | None = None
-    """Gets the text piece by piece. Streaming takes longer, so without it an answer streams only if the provider needs it."""
+    """Gets the text piece by piece. Without it, an answer streams only if the provider needs that: it takes longer."""
     timeout: float = 600.0  # seconds for the whole call
     spent: Usage = field(default_factory=Usage)
 
@@ -145,8 +145,8 @@ class Draft:
 class Tape:
     """A file to which the replies of agent and judge are appended. Each line is on disk when `record` returns.
 
-    `redact` replaces secrets in every text before it is written. The file is opened once, so a link that replaces it later
-    is not followed. Raise UsageError if the file cannot be created or is not empty.
+    `redact` replaces secrets in every text before it is written. The file is opened once, so a link that replaces it
+    later is not followed. Raise UsageError if the file cannot be created or is not empty.
     """
 
     def __init__(self, path: Path | str, *, redact: Callable[[str], str] = str) -> None:

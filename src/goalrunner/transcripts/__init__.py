@@ -37,7 +37,7 @@ _BUILT_IN = {
     "anthropic": "chat:Anthropic",
     "openai-chat": "chat:OpenAIChat",
 }
-"""Name of the format -> module and class. The first format that matches reads a file; registered ones precede the last."""
+"""Name of the format -> module and class, in the order of trial. Registered formats are tried before the last."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class SavedTrail(Trail):
 
     format: str = ""
     partial: str = ""
-    """What is missing of the transcript; empty if nothing is. An audit of a partial one is no pass."""
+    """What is missing in the transcript; empty if nothing is missing. A partial transcript is never judged complete."""
 
     @property
     def forgeable(self) -> tuple[str, ...]:
-        """The ids of observations whose output may be that of a file which the agent wrote."""
+        """The ids of observations whose output may be the content of a file that the agent wrote."""
         found = (item for item in self.items if isinstance(item, Observation))
         return tuple(item.id for item in found if any(fact.startswith(FORGEABLE) for fact in item.facts))
 

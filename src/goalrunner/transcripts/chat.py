@@ -1,4 +1,4 @@
-"""Chat messages of OpenAI, Anthropic, Strands and Bedrock, and what contains them: Claude Code and logs of Inspect."""
+"""Chat messages of OpenAI, Anthropic, Strands and Bedrock, also in sessions of Claude Code and logs of Inspect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChatReader(RowReader):
         said = clean(text_of(content))
         results = [*_results(content, at_provider=role == "assistant")] if role in ("user", "assistant") else []
         tool = ""
-        # There, tool results are user messages: only text starts a round.
+        # A user message may contain only tool results; a text begins a round.
         if role == "user" and not claims and (said.strip() or not results):
             self.trail.user()
         elif role == "assistant":
@@ -41,7 +41,7 @@ class ChatReader(RowReader):
         elif role in ("tool", "function"):  # a function is the old form, whose calls have no id
             tool, results = text(row.get("name")), [(text(row.get("tool_call_id")), said, ())]
         for identifier, output, facts in results:
-            # The output of a task in the background: of a command, or of another agent.
+            # TaskOutput returns the output of a background command, or the report of another agent.
             is_report = self.trail.tool(identifier) == "TaskOutput" and _COMMAND_TASK not in output[:_HEAD]
             if claims or is_report:
                 self.trail.said(output, summary=True)
@@ -64,7 +64,7 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def _results(content: Any, *, at_provider: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the id, the text and the facts of the results in a message; in one of the assistant, those of the provider."""
+    """Yield the id, the text and the facts of each result: of the agent's tools, or `at_provider` of the provider's."""
     for block in items(content):
         old = at(block, "toolResult")
         kind = text(at(block, "type"))
@@ -77,7 +77,7 @@ def _results(content: Any, *, at_provider: bool) -> Iterator[tuple[str, str, tup
 
 
 def facts_of(output: str, *, failed: bool) -> tuple[str, ...]:
-    """Return the facts of a result: of one that failed, whether it was run at all."""
+    """Return the facts of a result: none if it succeeded, else its exit code, "denied", "interrupted" or "error"."""
     if not failed:
         return ()
     if found := _EXIT.match(output):
@@ -198,7 +198,7 @@ class Inspect(ChatReader):
         return self.trail.finish(deliverable)
 
     def _chosen(self, source: Source, samples: list[tuple[int, Any]]) -> tuple[int, Any]:
-        """Return epoch and id of the sample that is asked for, or the only one."""
+        """Return epoch and id of the chosen sample, or of the only one."""
         part = source.part
         found = [(epoch, name) for epoch, name in samples if part in ("", str(name), f"{name}:{epoch}")]
         if len(found) == 1:

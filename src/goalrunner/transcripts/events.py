@@ -11,7 +11,7 @@ from goalrunner.transcripts.source import Source
 
 
 def _ended(*codes: Any) -> tuple[str, ...]:
-    """Return the fact of the first exit code; none of -1, with which a command goes on."""
+    """Return the fact of the first exit code. The code -1 of a command that still runs is ignored."""
     return exit_fact(*(code for code in map(number, codes) if code is not None and code >= 0))
 
 
@@ -142,7 +142,7 @@ def _history(row: Any) -> list[Any]:
 
 
 class Acp(RowReader):
-    """Session updates. A call's output is what it has when it ends; calls that have not ended are left out."""
+    """Session updates. A call's output is its last content; calls that have not ended are left out."""
 
     DESCRIPTION = "session updates of the Agent Client Protocol: JSON Lines or a JSON array"
     fault = "an update of an ACP session: it has no sessionUpdate"
@@ -201,7 +201,7 @@ class Acp(RowReader):
         described = {"title": text(call.get("title")), "path": next(iter(paths), "")}
         arguments = given if isinstance(given, dict) and given else {key: it for key, it in described.items() if it}
         changed = [path for block in content if at(block, "type") == "diff" and (path := text(at(block, "path")))]
-        # A call of another agent has the kind of a thought.
+        # A call of another agent has the kind "think".
         self.trail.called(identifier, kind, arguments, summary=kind == "think", writes=changed)
         printed = [block for block in content if at(block, "type") == "content"]
         output = as_text(printed) or as_text(at(raw, "output") if isinstance(at(raw, "output"), str) else raw)
@@ -210,7 +210,7 @@ class Acp(RowReader):
 
 
 def _update(row: Any) -> dict[str, Any] | None:
-    """Return the update in a notification, in its parameters, or the record itself; None if it has none."""
+    """Return the update of a notification, of its parameters, or the record itself; None if there is no update."""
     for found in (at(row, "params", "update"), at(row, "update"), row):
         if isinstance(at(found, "sessionUpdate"), str):
             return dict(found)

@@ -21,12 +21,12 @@ class RowReader:
 
     DESCRIPTION: ClassVar[str]
     HAS_PARTS: ClassVar[bool] = False
-    """Whether a file may have several conversations, of which one is named after the file: FILE#NAME."""
+    """Whether a file may have several conversations, one of which is selected by FILE#NAME."""
     reporter: ClassVar[str] = "the agent"
     fault: ClassVar[str]
-    """Why a row cannot be read, after "not "."""
+    """The rest of the message "not ..." for a row that cannot be read."""
     keys: ClassVar[frozenset[str]] = frozenset({""})
-    """Members of the outer object whose elements are rows; "": the lines or elements of the file are."""
+    """Members of the outer object whose elements are rows; "" stands for the lines or elements of the file."""
 
     def __init__(self) -> None:
         self.trail = TrailBuilder(self.reporter)
@@ -88,7 +88,7 @@ def as_text(value: Any) -> str:
 
 
 def _block(block: Any) -> str:
-    """Return the text of a content block; of an image and the like its kind alone."""
+    """Return the text of a content block, or only the type of an image and the like."""
     if isinstance(block, str):
         return clean(block)
     for found in (block.get("text"), at(block, "content", "text")):
@@ -103,5 +103,5 @@ def number(value: Any) -> int | None:
 
 
 def exit_fact(*codes: Any) -> tuple[str, ...]:
-    """Return the fact of the first exit code that is an integer; none if there is none."""
+    """Return the fact of the first exit code that is an integer; empty if there is none."""
     return next(((f"exit {code}",) for code in map(number, codes) if code is not None), ())

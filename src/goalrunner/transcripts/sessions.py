@@ -68,7 +68,7 @@ class Gemini(RowReader):
         return isinstance(row, dict) and bool(row.keys() & self._NO_MESSAGES or row.keys() >= {"id", "type", "content"})
 
     def add(self, row: Any) -> None:
-        if target := text(row.get("$rewindTo")):  # the user took the rest of the conversation back
+        if target := text(row.get("$rewindTo")):  # the user rewound the conversation
             known = list(self._messages)
             for identifier in known[known.index(target) if target in known else 0 :]:
                 del self._messages[identifier]
@@ -171,8 +171,8 @@ class GoalRun:
     def read(self, source: Source, deliverable: Deliverable) -> Trail:
         """Return the trail of the run. Raise RecordError if log, transcript or artifacts were changed.
 
-        With the log, observations keep their ids, facts and whole outputs, each checked against its hash. It has the responses
-        too, so `deliverable` adds none.
+        Observations keep their ids, facts and whole outputs, each checked against its hash in the log. The log contains
+        the responses too, so `deliverable` has no effect.
         """
         path = source.path
         index = EvidenceIndex()

@@ -1,4 +1,4 @@
-"""The file, folder or pipe of a transcript: its JSON records, a sample of them by which its format is recognised, its texts."""
+"""The JSON records of a transcript in a file, folder or pipe, a sample of them, and storage of its texts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The beginning without white space; empty for a folder. Raises UsageError if it cannot be read."""
+        """The beginning without white space; empty for a folder. Raise UsageError if it cannot be read."""
         if self.is_folder:
             return b""
         with self._open() as file:
@@ -144,7 +144,7 @@ class Source:
 
     @cached_property
     def _document(self) -> Any:
-        """The value of a file that is one JSON text; None for JSON Lines. Raises UsageError if it is neither."""
+        """The value of a file that is one JSON text; None for JSON Lines. Raise UsageError if it is neither."""
         with self._open() as file:
             while (first := file.readline(LONGEST)) and not first.strip():
                 pass
@@ -222,7 +222,7 @@ class Texts:
         self._end = 0
 
     def add(self, text: str) -> tuple[int, int]:
-        """Keep a text; return where it begins, and its length in bytes. Raise UsageError if the disk is full."""
+        """Store a text; return its offset and its length in bytes. Raise UsageError if the disk is full."""
         data = text.encode(errors="replace")
         try:
             self._file.write(data)

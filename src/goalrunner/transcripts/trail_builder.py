@@ -1,6 +1,6 @@
 """The trail of a saved transcript: calls are paired with their results, and files that the agent wrote are noted.
 
-What a later command prints of such a file proves nothing, so its output is marked as forgeable.
+A later command that prints such a file proves nothing, so its output is marked as forgeable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUBAGENTS = frozenset(
     closeagent invokeagent subagent newtask codebaseinvestigator
     """.split()  # noqa: SIM905 - a table, to be read
 )
-"""Tools whose result is the report of another agent, in lower case and without other characters than letters."""
+"""Tools whose result is the report of another agent, in lower case, letters only."""
 _WRITERS = tuple(
     """
     write writefile writetofile edit editfile fileeditor editor edittool create createfile replace replaceinfile strreplace
@@ -50,7 +50,7 @@ class _Call:
 
 
 class TrailBuilder:
-    """Collects what a transcript contains, in its order. `reporter` is the agent's product, whose word the results are."""
+    """Collects the items of a transcript in order. `reporter` is the program that reports the results."""
 
     def __init__(self, reporter: str) -> None:
         self.reporter = reporter
@@ -64,7 +64,7 @@ class TrailBuilder:
         self._round = 0
 
     def user(self) -> None:
-        """Begin a round: a message of the user."""
+        """Begin a round with a message of the user."""
         self._round += 1
 
     def said(self, text: str, *, summary: bool = False) -> None:
@@ -77,9 +77,9 @@ class TrailBuilder:
     def called(
         self, identifier: str, tool: str, arguments: Any, *, summary: bool = False, writes: Sequence[str] = ()
     ) -> None:
-        """Note a tool call: its arguments as a table or text.
+        """Note a tool call with its arguments, a dict or a text.
 
-        `summary`: another agent reports its result; `writes`: files that it writes, where the arguments do not name them.
+        `summary`: its result is the report of another agent. `writes`: files that it writes and its arguments omit.
         """
         line = command_of(arguments)
         for path in writes:
@@ -159,9 +159,9 @@ def command_of(arguments: Any) -> str | None:
 
 
 def _shown(tool: str, arguments: Any, line: str | None) -> str:
-    """Return the command line, the path that a file tool was given, else the arguments.
+    """Return the command line, the path of a file tool, or else the arguments.
 
-    Only of tools that write files other texts are left out: what a result repeats of them is marked as forgeable.
+    Other texts are left out only for tools that write files: their results are marked as forgeable.
     """
     if line is not None:
         return line

@@ -125,7 +125,7 @@ class Codex(RowReader):
         "<permissions",
         "<turn_aborted>",
     )
-    """Begins of messages that the program wrote in the name of the user."""
+    """The beginnings of user messages that the program itself wrote."""
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         return row.get("type") in self._KINDS and isinstance(row.get("payload"), dict)
@@ -190,7 +190,7 @@ class MiniSweAgent(ChatReader):
                 self.trail.called("", "bash", {"command": "\n".join(commands)})
 
     def _code(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the exit code of a message that is the output of a command, as a fact; none of other messages."""
+        """Return the exit code of a message that is the output of a command, as a fact; empty for other messages."""
         found = self._OUTPUT.match(as_text(row.get("content")) or as_text(row.get("output")))
         return exit_fact(at(row, "extra", "returncode"), int(found[1]) if found else None)
 
@@ -270,7 +270,7 @@ class Atif(RowReader):
             output, identifier = as_text(at(result, "content")), text(at(result, "source_call_id"))
             if not identifier and len(calls) == 1:
                 identifier = text(calls[0].get("tool_call_id"))
-            # What the system does, such as to summarise the conversation, is not a result of a tool.
+            # An action of the system, such as a summary of the conversation, is not a result of a tool.
             if copied or kind != "agent" or at(result, "subagent_trajectory_ref"):
                 self.trail.said(output, summary=True)
             else:
