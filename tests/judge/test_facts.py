@@ -33,5 +33,14 @@ def test_a_heading_is_cited_with_its_own_id_and_source() -> None:
     assert not is_fact(Observation(id="o4", source="shell", round=1), "")
 
 
+@pytest.mark.parametrize(
+    "said", ["exit 0", "exit code 0", "exitCode: 0", "exit_code=0", "Exited with code 0", "exit status: 0"]
+)
+def test_an_exit_code_may_be_named_in_other_words(said: str) -> None:
+    seen = Observation(id="o4", source="shell", facts=("exit 0",), round=1)
+    assert is_fact(seen, said)
+    assert not is_fact(seen, f"{said}1")
+
+
 def test_look_alikes_make_no_facts_either() -> None:
     assert plain_fact("left behind: a， exit 0（x）") == "left behind: a; exit 0 x"

@@ -18,7 +18,7 @@ from goalrunner.judge.verdict_schema import JudgeOutcome, missing_of, requiremen
 _SHOWN = 120
 _LONGEST_COMMAND = 40 * TOKEN
 _MOST_REMEDIES = 3
-_EXIT = re.compile(r"exit(?:ed)?(?:[ _-](?:with|code|status))*[ :=]*(-?\d+)")
+_EXIT = re.compile(r"exit(?:ed)?(?:[ _-]?(?:with|code|status))*[ :=]*(-?\d+)")
 _COMMA = re.compile(r",(?!\d)")
 _FAILING = re.compile(r"exit [1-9]|red$|timed out|ended by|crashed|not found|invalid result", re.IGNORECASE)
 _REMEDIES = {"workspace": "Run something whose output shows it.", "response": "Let the response itself show it."}
