@@ -33,7 +33,7 @@ from goalrunner.system.launcher import tail_of
 
 PROTOCOL_VERSION = 1
 PATIENCE = 120.0
-"""Seconds for a response outside of a turn. An agent that starts may be downloaded, or start servers of its own."""
+"""Seconds for a response outside of a turn. At its start, an agent may be downloaded or start servers."""
 CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
 """The response to a permission request that is neither allowed nor rejected."""
 
@@ -74,8 +74,11 @@ class AcpProcess:
         if self._hello is None:
             self._hello = await self._initialize()
         can = at(self._hello, "agentCapabilities")
-        resumes = isinstance(at(can, "sessionCapabilities", "resume"), dict)
-        methods = ["session/resume"] * resumes + ["session/load"] * (at(can, "loadSession") is True)
+        methods = []
+        if isinstance(at(can, "sessionCapabilities", "resume"), dict):
+            methods.append("session/resume")
+        if at(can, "loadSession") is True:
+            methods.append("session/load")
         place: dict[str, Any] = {"cwd": str(self._agent.workspace), "mcpServers": []}
         for method in methods if earlier else ():
             try:

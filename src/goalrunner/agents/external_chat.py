@@ -115,8 +115,9 @@ def with_history(messages: Sequence[Message], prompt: str) -> str:
     first, rest = said[0], said[1:]
     room = LONGEST_HISTORY - len(first)
     kept = len(rest)
-    while kept and (room := room - len(rest[kept - 1])) >= 0:
+    while kept and len(rest[kept - 1]) <= room:
         kept -= 1
+        room -= len(rest[kept])
     gap = [f"[{kept} more left out here]"] if kept else []
     return "\n\n".join([_OPENING, first, *gap, *rest[kept:], "This is the new message:", prompt])
 

@@ -62,7 +62,7 @@ def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str
 
 
 def all_presets(own: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, Preset]:
-    """Return all presets, those of the goal in `own`. Raise GoalFileError for an invalid preset file, used or not."""
+    """Return all presets by name; `own` are those of a goal. Raise GoalFileError for an invalid preset file."""
     known = Known(own, user_files(environ))
     return {name: known.preset(name) for name in known.names if name not in RESERVED_AGENTS}
 

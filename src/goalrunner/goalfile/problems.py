@@ -109,7 +109,7 @@ def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Ke
             table = Spot(spot.source, spot.path[:-1])
             spot.wrong_key(f"{quoted(str(spot.path[-1]))} in {table.header} {reason}")
         elif is_key or detail["type"] == "extra_forbidden":
-            _report_unknown(spot, spot_of(path[: -1 - is_key]), model)
+            _report_unknown(spot, spot_of(path[:-2] if is_key else path[:-1]), model)
         else:
             spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, spot.path, model))
 

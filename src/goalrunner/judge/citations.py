@@ -71,7 +71,7 @@ class Evidence:
 
     @property
     def remedy(self) -> str:
-        """What to do to show a criterion for which no evidence counts."""
+        """The advice for a criterion that no evidence shows."""
         reported = any(item.reported_by for item in self._by_id.values())
         barred = reported and self.request.require == "runner" and self.request.deliverable == "workspace"
         return _RUNNER if barred else _REMEDIES[self.request.deliverable]

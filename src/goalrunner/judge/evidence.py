@@ -37,7 +37,7 @@ _COMMA = re.compile(r"\s*,(?!\d)")
 
 
 def plain_fact(fact: str) -> str:
-    """Return a fact as it is shown: one line that cannot pass for several facts. "1,234 bytes" keeps its comma."""
+    """Return a fact on one line that does not look like several facts. "1,234 bytes" keeps its comma."""
     return _COMMA.sub(";", " ".join(without_brackets(fact).split()))
 
 

@@ -10,7 +10,7 @@ import string
 import unicodedata
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-"""Colours and cursor movements, titles and links, other sequences."""
+"""Escape sequences: colours and cursor movements, titles and links, and others."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -23,7 +23,7 @@ _LINE_NUMBERS = re.compile(r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)
 
 
 def readable(text: str) -> str:
-    """Return what a terminal shows: no colour codes, only the last state of a line that is rewritten, no other controls."""
+    """Return the text as a terminal shows it: without control codes, and with the last state of a rewritten line."""
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
@@ -31,7 +31,7 @@ def readable(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Return readable text without details that copying changes: Unicode form, typographic quotes and dashes, white space."""
+    """Return readable text with plain quotes and dashes, normalised Unicode and single spaces: copying changes these."""
     return " ".join(_plain(text).split())
 
 

@@ -119,7 +119,7 @@ _KEPT_KEYS = ("type", "description", "items", "anyOf", "enum")
 
 @cache
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return a model's schema for OpenAI's strict mode: all keys required, no others, no references, no ranges."""
+    """Return a model's schema for OpenAI's strict mode: all keys required, no further keys, references or ranges."""
     whole = model.model_json_schema()
     schema: dict[str, Any] = _strict(whole, whole.get("$defs", {}))
     return schema
@@ -160,7 +160,7 @@ class AbsentRequirementError(ValueError):
 
 
 def requirements_of(criteria: Sequence[str], constraints: Sequence[str]) -> tuple[Requirement, ...]:
-    """Return criteria, then constraints. A criterion that is repeated, or is a constraint too, is required once."""
+    """Return the criteria, then the constraints. Repeated texts, also of a constraint as a criterion, count once."""
     bounds = _distinct(constraints)
     own = [text for key, text in _distinct(criteria).items() if key not in bounds]
     return (
@@ -190,7 +190,7 @@ def matched(outcome: JudgeOutcome, requirements: Sequence[Requirement]) -> tuple
 
 
 def _requirement(entry: str, requirements: Sequence[Requirement]) -> Requirement | None:
-    """Return the requirement that an entry of the verdict is about. Its words take precedence over a label beside them."""
+    """Return the requirement that an entry of the verdict is about. The text of the entry precedes its label."""
     label = _LABEL.match(entry)
     for text in [entry, entry[label.end() :]] if label else [entry]:
         for form in (_words, lambda text: _words(text).casefold()):

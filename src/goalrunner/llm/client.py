@@ -156,7 +156,7 @@ class LLM:
         raise NotImplementedError
 
     def used(self, request: Request, draft: Draft) -> Usage:
-        """Return what the answer used, as reported or estimated. It counts no call."""
+        """Return the usage of the answer, as reported or estimated, without a call count."""
         return draft.report or Usage()
 
     def explained(self, failure: ProviderFailure, retries: int = 0) -> ModelError:

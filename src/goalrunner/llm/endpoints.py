@@ -121,7 +121,7 @@ def refuse_unknown_provider(library: Any, model: str) -> None:
 
 
 def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
-    """Return whether parameters, or settings of LiteLLM itself, may change the provider that the name says."""
+    """Return whether parameters or settings of LiteLLM may select another provider than the model's name."""
     # For these two providers, LiteLLM's look-up starts a login.
     if params.keys() & _STEERING or model.startswith(("chatgpt/", "github_copilot/")):
         return True

@@ -22,7 +22,7 @@ from goalrunner.llm.transport import Draft, Request
 
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the prices are fetched over the network at import
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "true",  # the same for these
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "true",  # else these are fetched as well
     "LITELLM_MODE": "PRODUCTION",  # else a .env in the current folder is loaded, and an agent could redirect the judge
 }
 """Set before the import; existing values are replaced."""

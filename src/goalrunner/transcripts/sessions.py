@@ -70,7 +70,8 @@ class Gemini(RowReader):
     def add(self, row: Any) -> None:
         if target := text(row.get("$rewindTo")):  # the user rewound the conversation
             known = list(self._messages)
-            for identifier in known[known.index(target) if target in known else 0 :]:
+            first = known.index(target) if target in known else 0
+            for identifier in known[first:]:
                 del self._messages[identifier]
         for message in [*items(at(row, "$set", "messages")), *items(row.get("messages")), row]:
             if isinstance(message, dict):

@@ -30,7 +30,7 @@ _WRITERS = tuple(
     insert append savefile patch diff
     """.split()  # noqa: SIM905 - a table, to be read
 )
-"""Ends of the names of tools that write files, in the same form."""
+"""Endings of the names of tools that write files, in lower case, letters only."""
 _LOOKS = frozenset({"view", "undo_edit"})
 _PATHS = ("file_path", "filePath", "path", "filename", "absolute_path", "notebook_path", "target_file")
 """Arguments of file tools that name the file."""
