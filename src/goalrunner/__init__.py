@@ -1,6 +1,6 @@
-"""Goal Runner: drive an agent round after round until the runner itself holds the proof that it is done.
+"""Goal Runner: run an AI agent in rounds until the runner has verified that the goal is met.
 
-Importing this package runs nothing; each name is loaded at its first use.
+Each name is imported at its first use.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ _HOMES = {
     "run_goal": "app.library",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  the table names every one of them
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  the keys are strings
 
 
 def __getattr__(name: str) -> Any:

@@ -168,7 +168,7 @@ async def test_processes_that_were_left_are_told_before_the_audit(arena: Arena, 
 
 
 async def test_a_goal_that_nothing_could_ever_reach_is_refused(arena: Arena) -> None:
-    with pytest.raises(UsageError, match="the runner sees nothing itself"):
+    with pytest.raises(UsageError, match="the runner cannot observe what"):
         await fought(arena, (FAKE,), **ALONE, **STRICT)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.app import agents
-from goalrunner.app.agents import AgentFacts, Can, find_program, number_in, ways_of
+from goalrunner.app.agents import Abilities, AgentFacts, find_program, number_in, ways_of
 from goalrunner.core.agent_preset import Preset
 from tests.support.programs import Programs
 
@@ -81,8 +81,8 @@ def test_what_an_agent_can_depends_on_how_it_is_driven(programs: Programs) -> No
     )
     command, acp = ways_of(preset, programs.environ)
     assert (command.by, command.path, acp.by, acp.path) == ("command", str(programs.bin / "both"), "acp", "")
-    assert command.can == Can(resume=True, usage=True, cost=False, cancel=True, permission=False, sandbox=False)
-    assert acp.can == Can(resume=True, usage=False, cost=False, cancel=True, permission=True, sandbox=False)
+    assert command.can == Abilities(resume=True, usage=True, cost=False, cancel=True, permission=False, sandbox=False)
+    assert acp.can == Abilities(resume=True, usage=False, cost=False, cancel=True, permission=True, sandbox=False)
     reporting = preset.model_copy(update={"acp_reports": {"cost_usd": "session"}})
     assert [(way.can.usage, way.can.cost) for way in ways_of(reporting, programs.environ)] == [
         (True, False),

@@ -16,7 +16,7 @@ import pytest
 
 from goalrunner import LLM, Goal, GoalController, GoalDone, GoalOutcome, run_goal
 from goalrunner.app.build import check
-from goalrunner.app.doctor import foresee_run
+from goalrunner.app.doctor import check_readiness
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.core import events
@@ -302,7 +302,7 @@ def test_a_key_and_a_model_that_do_not_exist_are_found_before_the_start(
     unkeyed = place.goal(critic={"model": "openai/gpt-5-mini", "api_key_env": "CRITIC_KEY"})
     with pytest.raises(GoalError, match="CRITIC_KEY"):
         check(unkeyed, place.options())
-    found = {item.name: item for item in foresee_run(unkeyed, place.options()).checks}
+    found = {item.name: item for item in check_readiness(unkeyed, place.options()).checks}
     assert found["critic"].state == "bad"
     with pytest.raises(GoalError, match="no-such-provider"):
         check(place.goal(critic="no-such-provider/x"), place.options())

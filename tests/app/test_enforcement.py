@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner import Goal, GoalContinue, GoalController, GoalDone, GoalOutcome, Usage, chat_conversation, run_goal
-from goalrunner.app.controller import told_usage
+from goalrunner.app.controller import reported_usage
 from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedApprover, ScriptedConversation
 from tests.app.test_controller import tool_turn
@@ -166,13 +166,13 @@ def test_a_usage_that_is_said_to_be_unknown_ends_the_run_unless_the_goal_allows_
 
 
 def test_what_a_usage_leaves_out_is_unknown() -> None:
-    assert told_usage(None) == Usage.unknown()
-    dollars = told_usage(Usage(cost_usd=0.1))
+    assert reported_usage(None) == Usage.unknown()
+    dollars = reported_usage(Usage(cost_usd=0.1))
     assert (dollars.input_tokens, dollars.cost_usd, dollars.calls, dollars.uncounted_calls) == (None, 0.1, 1, 1)
-    tokens = told_usage(Usage(input_tokens=7))
+    tokens = reported_usage(Usage(input_tokens=7))
     assert (tokens.tokens, tokens.cost_usd, tokens.calls, tokens.uncounted_calls) == (7, None, 1, 0)
     whole = Usage(input_tokens=7, output_tokens=1, cost_usd=0.1, calls=3)
-    assert told_usage(whole) == whole
+    assert reported_usage(whole) == whole
 
 
 def test_a_controller_takes_a_baseline_and_its_agent_works_all_the_same(tmp_path: Path) -> None:

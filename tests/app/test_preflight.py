@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.preflight import refuse_hopeless, warnings_before
+from goalrunner.app.preflight import refuse_invalid_commands, warnings_before
 from goalrunner.core.errors import ValidatorMissing
 from goalrunner.core.goal import Goal
 
@@ -31,7 +31,7 @@ def _made(workspace: Path, *files: str) -> Path:
 
 def test_a_missing_program_is_named_with_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(ValidatorMissing) as raised:
-        refuse_hopeless(_goal(tmp_path, "true", "no-such-program-here --all"), ENVIRON)
+        refuse_invalid_commands(_goal(tmp_path, "true", "no-such-program-here --all"), ENVIRON)
     assert raised.value.message == "validator check1 cannot run here: no-such-program-here: not found"
     assert raised.value.hint == "install no-such-program-here, or name another program in the goal file"
 
@@ -39,7 +39,7 @@ def test_a_missing_program_is_named_with_what_to_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["./check.sh", "true", "python3 check.py", "pytest tests/test_new.py", "pytest"])
 def test_what_the_work_may_bring_is_no_reason_to_fail(tmp_path: Path, line: str) -> None:
     goal = _goal(tmp_path, line)
-    refuse_hopeless(goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"})
+    refuse_invalid_commands(goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"})
 
 
 def test_what_setup_prepares_is_not_missing(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_line_that_the_shell_cannot_parse_is_refused_and_not_run(
 ) -> None:
     goal = _goal(tmp_path, line, workspace={"setup": "make tools"})
     with pytest.raises(ValidatorMissing) as raised:
-        refuse_hopeless(goal, ENVIRON)
+        refuse_invalid_commands(goal, ENVIRON)
     finding = raised.value
     assert re.match(f"validator .* is not a valid command line for /bin/sh: .*(?:{detail})", finding.message)
     assert finding.hint == f"correct this line of the goal file: {hint}"
@@ -69,7 +69,7 @@ def test_a_line_that_the_shell_cannot_parse_is_refused_and_not_run(
 
 @pytest.mark.parametrize("line", ["touch made", "false", "cat <<E\nx\nE", 'test -n "$X" && (true)', "! grep x y"])
 def test_a_line_is_parsed_and_not_run_before_the_start(tmp_path: Path, line: str) -> None:
-    refuse_hopeless(_goal(tmp_path, line), ENVIRON)
+    refuse_invalid_commands(_goal(tmp_path, line), ENVIRON)
     assert not list(tmp_path.iterdir())
 
 
@@ -91,13 +91,13 @@ def test_a_hidden_validator_is_not_named_in_warnings(tmp_path: Path) -> None:
 
 def test_programs_that_setup_installs_are_not_looked_for(tmp_path: Path) -> None:
     goal = _goal(tmp_path, "no-such-program-here", workspace={"setup": "make tools"})
-    refuse_hopeless(goal, ENVIRON)
+    refuse_invalid_commands(goal, ENVIRON)
 
 
 def test_a_missing_program_may_be_what_is_expected(tmp_path: Path) -> None:
     spec = {"name": "gone", "run": "no-such-program-here", "expect": {"exit_code": 127}}
     goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
-    refuse_hopeless(goal, ENVIRON)
+    refuse_invalid_commands(goal, ENVIRON)
 
 
 def _path_with_pytest(folder: Path) -> str:

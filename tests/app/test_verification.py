@@ -138,9 +138,9 @@ async def test_a_missing_transcript_is_found(run: FinishedRun) -> None:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"status": "capped"}, 'status is "capped", and "complete" by the log'),
-        ({"iterations": 1}, "iterations is 1, and 2 by the log"),
-        ({"iterations": True}, "iterations is true, and 2 by the log"),
+        ({"status": "capped"}, 'status is "capped", but "complete" in the log'),
+        ({"iterations": 1}, "iterations is 1, but 2 in the log"),
+        ({"iterations": True}, "iterations is true, but 2 in the log"),
         ({"verdict": None}, "verdict differs from the log"),
         ({"duration": 0.0}, "duration is 0.0, and "),
         ({"message": "fine"}, 'message is "fine", and '),
@@ -173,7 +173,7 @@ async def test_fields_of_another_version_are_no_damage(run: FinishedRun) -> None
 
 async def test_a_summary_that_the_log_does_not_bear_out_is_named(run: FinishedRun) -> None:
     rewrite(run.folder.summary, exit_code=1)
-    assert await broken(run) == Broken(str(run.folder.summary), None, "exit_code is 1, and 0 by the log")
+    assert await broken(run) == Broken(str(run.folder.summary), None, "exit_code is 1, but 0 in the log")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ async def test_a_log_without_its_end_is_found(run: FinishedRun) -> None:
     last = places(run)[-1]
     with run.folder.events.open("r+b") as log:
         log.truncate(last)
-    assert (await broken(run)).what == 'status is "complete", and "running" by the log'
+    assert (await broken(run)).what == 'status is "complete", but "running" in the log'
 
     with run.folder.events.open("ab") as log:
         log.write(b'{"v":')

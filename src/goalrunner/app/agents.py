@@ -1,4 +1,4 @@
-"""The agents that a goal may name: what each can, its version, and whether its program, its login or its model are there."""
+"""The agents that a goal may name: their abilities and versions, and checks of their programs, logins and models."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import hidden_path
 
-_TIMEOUT = 15.0  # seconds that an agent may take to print its version; those in Python take ten
+_TIMEOUT = 15.0  # seconds that an agent may take to print its version; agents in Python need up to ten
 _NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
 
 
 def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None) -> tuple[str, str]:
-    """Return the program that a command starts (of a shell line the shell), and its path; empty if it is not found."""
+    """Return the program that a command starts (`sh` for a shell line), and its path, which is empty if it is not found."""
     program = program_of(words) or "sh"
     if "/" in program:
         path = Path(workspace or Path.cwd(), program).expanduser()
@@ -38,7 +38,7 @@ def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Pa
 
 
 async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the version of each agent by name, empty if unknown. All are asked at once."""
+    """Return the version of each agent by name, empty if unknown. The programs run at the same time."""
     launcher = ProcessLauncher()
 
     async def version(preset: Preset, folder: Path) -> str:
@@ -66,7 +66,7 @@ async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) ->
 
 
 def number_in(text: str) -> str:
-    """Return the first thing that looks like a version, else the first line that is not empty, shortened."""
+    """Return the first version number in a text, else its first line; at most 40 characters."""
     found = _NUMBER.search(text)
     return (found[0].rstrip(".") if found else text.strip().partition("\n")[0].rstrip())[:40]
 
@@ -75,11 +75,11 @@ Origin = Literal["built in", "installed", "user", "goal file"]
 
 
 @dataclass(frozen=True)
-class Can:
+class Abilities:
     """The abilities of an agent when it is driven in one way."""
 
-    resume: bool  # its own session continues in a later round, or in another process; else it gets the history again
-    usage: bool  # it reports its tokens, so that a budget of them can be kept
+    resume: bool  # its session continues in a later round or another process; else the history is sent again
+    usage: bool  # it reports its tokens, so that a budget of tokens can be enforced
     cost: bool  # it reports its dollars
     cancel: bool  # it can be stopped in the middle of a round
     permission: bool  # it asks before it acts, so that a person can decide
@@ -93,16 +93,16 @@ class Way:
     by: Literal["itself", "command", "acp"]
     program: str
     path: str
-    can: Can
+    can: Abilities
 
     @property
-    def is_there(self) -> bool:
+    def is_installed(self) -> bool:
         return bool(self.path) or not self.program
 
 
 @dataclass(frozen=True)
 class AgentFacts:
-    """One agent. `ways` are those in which it can be driven, the usual one first; `install` is what to type if it is missing."""
+    """One agent. `ways` are the ways to drive it, the usual one first; `install` says how to install it."""
 
     name: str
     origin: Origin
@@ -113,10 +113,10 @@ class AgentFacts:
     @property
     def installed(self) -> bool:
         """Whether it can be driven in any way."""
-        return any(way.is_there for way in self.ways)
+        return any(way.is_installed for way in self.ways)
 
 
-_ALL = Can(resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True)
+_ALL = Abilities(resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True)
 CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), VERSION)  # the built-in agent
 
 
@@ -125,8 +125,8 @@ def survey(
 ) -> tuple[AgentFacts, ...]:
     """Return the facts of each agent, in the order of `presets`."""
     ways = {name: ways_of(preset, environ) for name, preset in presets.items()}
-    there = {name: presets[name] for name in presets if any(way.is_there for way in ways[name])}
-    known = asyncio.run(versions(there, environ))
+    installed = {name: presets[name] for name in presets if any(way.is_installed for way in ways[name])}
+    known = asyncio.run(versions(installed, environ))
     return tuple(
         AgentFacts(name, origins[name], ways[name], known.get(name, ""), preset.install)
         for name, preset in presets.items()
@@ -134,11 +134,11 @@ def survey(
 
 
 def ways_of(preset: Preset, environ: Mapping[str, str], workspace: Path | None = None) -> tuple[Way, ...]:
-    """Return how an agent can be driven here; as a command first."""
+    """Return the ways to drive an agent here; its command line comes before ACP."""
     ways: list[Way] = []
     known: tuple[tuple[Protocol, tuple[str, ...]], ...] = (("command", preset.argv), ("acp", preset.acp))
     for by, words in known:
-        can = Can(
+        can = Abilities(
             resume=by == "acp" or bool(preset.resume),
             usage="tokens" in preset.reports_by(by),
             cost="cost_usd" in preset.reports_by(by),
@@ -153,7 +153,7 @@ def ways_of(preset: Preset, environ: Mapping[str, str], workspace: Path | None =
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked, the result, and what to type next. With a `bad` one, the agent cannot be used."""
+    """The result of one check, and what to type next. If it is `bad`, the agent cannot be used."""
 
     name: str
     state: Literal["good", "bad", "note"]

@@ -1,4 +1,4 @@
-"""Audits of saved transcripts: of one, and of many at once, resumable and within a budget."""
+"""Audits of saved transcripts: of one, or of many within a budget; finished verdicts are kept."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from goalrunner.system.launcher import in_thread
 from goalrunner.transcripts import SavedTrail, check_format, read_transcript
 
 Policy = Literal["bounded", "whole", "no-citations"]
-"""How a verdict comes about: as in a run; with as much evidence as the model takes; or without the check of citations."""
+"""How a verdict is made: as in a run, with as much evidence as the model accepts, or without checking citations."""
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")  # names of files that are taken as transcripts in a folder
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")  # suffixes of transcripts in a folder
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class AuditJob:
         return read_transcript(self.path, deliverable=self.goal.deliverable, format=self.format)
 
     def key(self, trail: SavedTrail) -> str:
-        """Return what a kept verdict is found by: a hash over all that the judge can be shown, goal, judge and rules."""
+        """Return the key of a kept verdict: a hash of the transcript, the goal, the judge's settings and the rules."""
         goal, judge, found = self.goal, self.goal.judge, hashlib.sha256()
         about: list[Any] = [
             *(goal.objective, goal.success_criteria, goal.constraints, goal.deliverable),
@@ -76,9 +76,9 @@ def _shown(path: Path | str) -> str:
 
 
 async def audit_transcript(job: AuditJob, checks: RevisionChecks | None = None) -> TranscriptAudit:
-    """Audit one transcript ("-": standard input): red validators of `checks` decide, else the judge is asked.
+    """Audit one transcript ("-" is standard input). If a validator of `checks` failed, the judge is not asked.
 
-    A transcript of which a part cannot be read is never complete. Raise UsageError if it cannot be read at all,
+    If a part of the transcript cannot be read, the verdict is never complete. Raise UsageError if nothing can be read,
     RecordError if the records of a run are damaged, and ModelError if the judge cannot be asked.
     """
     saved = await asyncio.to_thread(job.read)
@@ -120,7 +120,7 @@ async def _audited(
 
 
 def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
-    """Return the verdict as the judge gave it, whatever it cites; an Examination without a check."""
+    """Return the judge's verdict without a check of its citations."""
     criteria = matched(outcome, requirements_of(request.success_criteria, request.constraints))
     verdict = GoalVerdict(
         score=outcome.score,
@@ -133,17 +133,17 @@ def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
 
 
 def _evidence(trail: Trail) -> Evidence:
-    """Return who saw the tool results. Texts of the agent, a response too, are never what the runner saw."""
+    """Return the source of the tool results. Observations that contain only words of the agent do not count."""
     found = [item for item in trail.items if isinstance(item, Observation) and item.shows]
-    seen, told = any(not item.reported_by for item in found), any(item.reported_by for item in found)
-    return "both" if seen and told else "runner" if seen else "transcript"
+    seen, reported = any(not item.reported_by for item in found), any(item.reported_by for item in found)
+    return "both" if seen and reported else "runner" if seen else "transcript"
 
 
 class Auditor:
-    """Audits many transcripts within one budget, and keeps their verdicts; errors are not kept, so they are tried again.
+    """Audits many transcripts within one budget and keeps the verdicts. Errors are not kept: a later call tries again.
 
-    A judge that cannot be asked at all ends the call. With `measuring`, verdicts tell about the judge: a transcript must be
-    whole, answers that cannot be read are kept as well, and kept verdicts have their usage.
+    With `measuring`, the audits measure the judge: partial transcripts are not audited, unreadable answers are kept as
+    well, and a known verdict counts with its usage and duration.
     """
 
     def __init__(
@@ -155,21 +155,22 @@ class Auditor:
         measuring: bool = False,
         on_end: Callable[[TranscriptAudit], None] = lambda _: None,
     ) -> None:
-        """`on_end` gets each audit when it has ended."""
+        """`model` makes the judge of a goal; `on_end` is called with each audit when it has ended."""
         self.spending = Spending(budget)
         self._kept, self._budget, self._model, self._on_end = kept, budget, model, on_end
         self._measuring = measuring
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._idle: dict[str, list[LLM]] = defaultdict(list)
-        """Models that no audit uses: one makes one audit at a time, so that its usage is its own."""
+        """Models that no audit uses now, by settings. A model makes one audit at a time."""
 
     async def run(self, jobs: Sequence[AuditJob], at_once: int = 4) -> list[TranscriptAudit]:
-        """Audit transcripts, so many at once, and return the audits in the same order.
+        """Audit transcripts, `at_once` at a time, and return the audits in the order of `jobs`.
 
-        Raise UsageError for a budget that a model without a price cannot keep, AuthenticationFailed for a missing key, and
-        RecordError if verdicts cannot be kept.
+        Raise UsageError for a budget of dollars if a model has no price, AuthenticationFailed or ModelNotFound if the judge
+        cannot be asked at all, and RecordError if verdicts cannot be kept.
         """
-        for goal in {} if self._measuring else {_settings(job.goal): job.goal for job in jobs}.values():
+        goals = {} if self._measuring else {_settings(job.goal): job.goal for job in jobs}
+        for goal in goals.values():
             check_room(goal)
             llm = self._model(goal)
             llm.check()
@@ -194,7 +195,7 @@ class Auditor:
         return [results[index] for index in range(len(jobs))]
 
     async def _result(self, job: AuditJob) -> TranscriptAudit:
-        """Return the kept audit, or a new one. An error is a result, too."""
+        """Return the kept audit, or make one. An error becomes a result."""
         try:
             saved = await in_thread(job.read)
             key = await in_thread(job.key, saved)
@@ -202,7 +203,7 @@ class Auditor:
             return job.result("unreadable", error.message if isinstance(error, GoalError) else str(error))
         if self._measuring and saved.partial:
             return job.result("unreadable", f"the transcript is not whole: {saved.partial}")
-        async with self._locks[key]:  # of equal transcripts, one is judged
+        async with self._locks[key]:  # equal transcripts are judged once
             if known := self._kept.get(key):
                 used = known if self._measuring else TranscriptAudit(transcript="", result="complete")
                 update = {"usage": used.usage, "seconds": used.seconds, "is_known": True}
@@ -229,15 +230,15 @@ class Auditor:
 
 
 def _settings(goal: Goal) -> str:
-    """Return what a judge's model depends on."""
+    """Return the settings that the judge's model depends on, as text."""
     return f"{goal.judge.model_dump_json()} {goal.agent.model_dump_json()}"
 
 
 def find_transcripts(named: Sequence[str]) -> list[Path]:
-    """Return the transcripts of files, folders and patterns, each once. Raise UsageError for a name without any.
+    """Return the transcripts that files, folders and patterns name, each once. Raise UsageError if a name has none.
 
-    A folder that is a transcript (a run, events of OpenHands) is one; of any other, all files with the suffix of a
-    transcript are taken, also in the folders below that are not hidden.
+    A folder may be a transcript itself (a run, events of OpenHands). Of any other folder, these are the files with the
+    suffix of a transcript, also in subfolders that are not hidden.
     """
     found: dict[str, Path] = {}
     for name in named:
@@ -252,7 +253,7 @@ def find_transcripts(named: Sequence[str]) -> list[Path]:
 
 
 def _part_of(path: Path) -> str:
-    """Return the file of FILE#NAME, which is one conversation of a file; empty for other paths."""
+    """Return FILE of a path FILE#NAME, which names one conversation of the file; empty for other paths."""
     file, sign, _ = str(path).rpartition("#")
     return file if sign and os.path.isfile(file) and not os.path.lexists(path) else ""  # noqa: PTH113
 
@@ -271,7 +272,7 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def goal_beside(path: Path) -> Path:
-    """Return the goal file of a transcript: NAME.toml beside it, or goal.toml in its folder. Raise UsageError."""
+    """Return the goal file of a transcript: NAME.toml beside it, or goal.toml in its folder. Raise UsageError if none exists."""
     file = Path(_part_of(path) or path)
     places = [file / "goal.toml"] if file.is_dir() else [file.with_suffix(".toml"), file.with_name("goal.toml")]
     for place in places:

@@ -42,7 +42,7 @@ class PreparedRun:
     config: RunConfig
     folder: RunFolder
     close: Callable[[], None]
-    notes: tuple[str, ...] = ()  # what a person should know of recalled facts, and of checks that were undone
+    notes: tuple[str, ...] = ()  # for people: about recalled facts, and interrupted in-place checks that were undone
 
     def write_outcome(self) -> dict[str, Any]:
         """Write outcome.json from the present state, and return its content."""
@@ -54,7 +54,7 @@ class PreparedRun:
 def open_run(
     config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = None, on_torn: OnTorn = None
 ) -> PreparedRun:
-    """Open the run's files and make its parts; as its log says, if that was `loaded`. Raise GoalError."""
+    """Open the run's files and make its parts. A `loaded` run continues from its log. Raise GoalError."""
     goal, options = config.goal, config.options
     launcher = ProcessLauncher()
     for kept in ("stores", CHECKOUTS):
@@ -105,8 +105,8 @@ def open_run(
 def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Check a goal as a run does before its baseline, without asking a model or running a validator.
 
-    Return an external agent and its command in words (empty for the built-in one), and lines about the checks: label and
-    text. Raise GoalError.
+    Return name and command of an external agent (empty for the built-in one), and lines about the checks: label and text.
+    Raise GoalError.
     """
     goal = within_parent(goal, options.home)
     config = resolve(goal, options)
@@ -148,7 +148,7 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
 
 
 def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
-    """Return the first event: the goal record, and what policy needs of the goal."""
+    """Return the first event: the goal record, and the plan, which is all that the policy needs of the goal."""
     config, parts, run_id = prepared.config, prepared.run.parts, prepared.folder.run_id
     goal, options = config.goal, config.options
     hidden = tuple(validator.name for validator in parts.validators if is_hidden(validator))
@@ -212,5 +212,5 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
 
 
 def deadline_at(now: datetime, seconds: float | None) -> str | None:
-    """Return when a limit that has `seconds` left ends, if the run does not wait for a person; ISO 8601."""
+    """Return when a limit with `seconds` left is reached, in ISO 8601, if the run does not wait for a person."""
     return None if seconds is None else (now + timedelta(seconds=seconds)).isoformat()

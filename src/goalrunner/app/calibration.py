@@ -1,4 +1,4 @@
-"""A calibration: labelled transcripts, each judged by each judge under each policy, unless the verdict is known already."""
+"""A calibration: each judge audits labelled transcripts under each policy. Known verdicts are used again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
 
 
 def read_dataset(path: Path) -> list[Sample]:
-    """Return the samples. Raise UsageError with the line of the first that is not valid."""
+    """Return the samples. Raise UsageError with the line of the first invalid sample."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -79,7 +79,7 @@ class Series(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A sample that does not count; without a series for none of them."""
+    """A sample that does not count in a series, or, if `series` is None, in any."""
 
     sample: Sample
     message: str
@@ -91,7 +91,7 @@ Verdicts = Sequence[tuple[Sample, TranscriptAudit]]
 
 @dataclass(frozen=True)
 class Calibration:
-    """The verdicts of each series, each beside its sample, and what is missing."""
+    """The verdicts of each series with their samples, and what was left out."""
 
     samples: Sequence[Sample]
     verdicts: Mapping[Series, Verdicts]
@@ -103,7 +103,7 @@ class Calibration:
 
 
 def _job(sample: Sample, series: Series) -> AuditJob:
-    """Return the audit of a sample. No minimum score applies: a calibration looks for it. Raise GoalFileError."""
+    """Return the audit of a sample, without a minimum score: a calibration looks for one. Raise GoalFileError."""
     given: dict[str, Any] = {"judge.model": series.judge}
     if sample.goal is not None:
         goal = load_goal(sample.folder / sample.goal, given, os.environ, runnable=False)
@@ -124,9 +124,9 @@ async def calibrate(
     model: Callable[[Goal], LLM] = goal_judge,
     on_end: Callable[[TranscriptAudit], None] = lambda _: None,
 ) -> Calibration:
-    """Make the audits that have no verdict yet, so many at a time, and return all verdicts.
+    """Make the audits that have no verdict yet, `jobs` at a time, and return all verdicts.
 
-    A transcript that cannot be read and an audit that fails are faults. Of equal samples, the first one counts. Raise
+    Unreadable transcripts and failed audits are faults. Of equal samples, only the first one counts. Raise
     GoalFileError for an invalid goal, AuthenticationFailed or ModelNotFound for a judge that cannot be asked at all,
     RecordError if verdicts cannot be kept. `on_end` is called after each audit or known verdict.
     """

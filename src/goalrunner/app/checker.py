@@ -33,10 +33,7 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment
-from goalrunner.validators.baseline_status import (
-    BaseResults,
-    scripts_at_start,
-)
+from goalrunner.validators.baseline_status import BaseResults, scripts_at_start
 from goalrunner.validators.fewer_tests import complete, with_uncollected
 from goalrunner.validators.kinds import build_validators
 from goalrunner.validators.obstacles import is_environmental, without_space
@@ -58,7 +55,7 @@ class CheckRunner:
         settings, workspace = goal.workspace, config.workspace
         self.config, self.folder, self.processes = config, folder, processes
         self.proven: tuple[Layer, tuple[str, ...]] | None = None
-        """The layer of the last green results, without the agent's checks, and the files that validators wrote."""
+        """The layer of the last green results with the original checks, and the files that validators wrote."""
         self._store = store
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
         self.env = child_environment(config.sandbox.environ, withhold=config.withheld)
@@ -103,7 +100,7 @@ class CheckRunner:
         self._flakiness.recall(contents)
 
     async def remember(self, base: Snapshot) -> None:
-        """Record what no snapshot holds about the start. Raise WorkspaceError if that fails."""
+        """Record ignored files and git's settings at the start, which no snapshot has. Raise WorkspaceError if that fails."""
         if not self._remembered:
             names = await self._store.ignored_names()
             await asyncio.gather(asyncio.to_thread(self._ignored.remember, names), asyncio.to_thread(self.git.remember))
@@ -188,7 +185,10 @@ class CheckRunner:
     async def _attempts(
         self, plan: Plan, context: ValidationContext
     ) -> tuple[Results, tuple[str, ...], ChangedChecks | None]:
-        """Run with the originals; if that is red, with what might be missing. Return results, labels, changed checks."""
+        """Return the results with the original checks, labels, and the agent's checks if only these pass.
+
+        If the first run is red, files that git ignores and that appeared during the run are added.
+        """
         needed = (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
         self.proven, appeared = None, False
         first = ran = await self._run_plan(plan, context)
@@ -222,7 +222,7 @@ class CheckRunner:
         renamed = overlay and any(map(_RENAMED.search, red.values()))
         if not renamed or not self._final.isdisjoint(red):
             return ran
-        # An overlay cannot rename a folder of the start.
+        # An overlay cannot rename a folder that existed at the start, so the validators run once more, in place.
         again = await self._run(self._in_place, layers, context, third=decides)
         green = (result.name for result, _ in again.answers if result.passed and result.name in red)
         return replace(again, flaky=tuple(dict.fromkeys((*again.flaky, *green))))
@@ -230,9 +230,9 @@ class CheckRunner:
     async def _run(
         self, environment: CheckEnvironment, layers: Sequence[Layer], context: ValidationContext, *, third: bool = False
     ) -> Results:
-        """Run the validators; if they are green, then the hidden ones in an environment of their own.
+        """Run the visible validators, and if they are green, the hidden ones in a new environment.
 
-        What the others wrote must not decide those. With `third`, a third run decides about contradictions.
+        So files that visible validators write do not affect hidden ones. With `third`, a third run decides contradictions.
         """
         specs, callables, total = self._specs, self._callables, Results(())
         concealed = any(spec.hidden for spec in specs) or any(map(is_hidden, callables))

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from goalrunner.app.keywords import ResumeKeywords, RunKeywords, goal_and_options, refuse_unconfined, shows_options
-from goalrunner.app.library import (
-    Earlier,
-    interrupting,
-    load_earlier,
-    prepare_conversation,
-    run_blocking,
-)
+from goalrunner.app.library import Earlier, interrupting, load_earlier, prepare_conversation, run_blocking
 from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.run_options import JudgeChoice
 from goalrunner.app.session import HostedRun
@@ -36,7 +30,7 @@ _TOKENS = frozenset({"input_tokens", "output_tokens"})
 
 @dataclass(frozen=True)
 class GoalContinue:
-    """Send `followup` to the agent as a user message, and let it work. `verdict` is that on the round that was checked."""
+    """Send `followup` to the agent as a user message. `verdict` is the one on the round that was just checked."""
 
     followup: str
     verdict: GoalVerdict | None = None
@@ -60,8 +54,8 @@ class GoalController:
     """
 
     caller = CALLER  # who reports what the agent did
-    # Whether the agent goes on during checks: they never run in place then, and what changed in a round is its work, also
-    # if this program was closed meanwhile.
+    # Whether the agent keeps working during checks. Checks then never run in place, and the agent did all changes of a
+    # round, even those made while this program was closed.
     live = False
 
     @shows_options
@@ -85,9 +79,9 @@ class GoalController:
     def resume(
         cls, run: GoalOutcome | Path | str, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
     ) -> Self:
-        """Return a controller that goes on with a run. Its `start()` returns the next message; keywords as for `aresume`.
+        """Return a controller that continues a run. Its `start()` returns the next message; keywords as for `aresume`.
 
-        The agent is the caller's: give it its own chat back. What the run has recorded of the chat is not recorded again.
+        The calling program restores the chat of its agent. Messages that the run has recorded are not recorded again.
         """
         self = cls.__new__(cls)
         self._agent = NoAgent(cls.caller, live=cls.live)
@@ -105,7 +99,7 @@ class GoalController:
 
     @property
     def max_iterations(self) -> int | None:
-        """The most rounds; None if there is no limit."""
+        """The limit of rounds; None if there is none."""
         return self._host.prepared.run.state.plan.max_iterations if self._host else self._goal.max_iterations
 
     @property
@@ -147,17 +141,17 @@ class GoalController:
     async def aon_run_finished(
         self, messages: Sequence[Message], *, usage: Usage | None = None
     ) -> GoalContinue | GoalDone:
-        """Check what the agent did. `messages` is its whole chat (OpenAI's shape); tool messages are what it reports.
+        """Check what the agent did. `messages` is its whole chat (OpenAI's shape); tool messages are its reports.
 
-        `usage` is what the agent used in this round; what it leaves out is unknown. A budget needs it. Raise UsageError
-        before `start()`, after the end, for anything but a chat, and for a missing usage; the round can be given again then.
+        `usage` is what the agent used in this round; fields that are not set are unknown. A budget requires it. Raise
+        UsageError before `start()`, after the end, for an invalid chat, and for a missing usage; the call can be repeated.
         """
         if self._host is None or self._host.round == 0:
             raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
         refuse_no_chat(messages)
-        _refuse_untold_usage(self._goal.budget, usage)
+        _refuse_missing_usage(self._goal.budget, usage)
         self._agent.messages = messages
-        return await self._next(self._reply(messages, self._host.prepared.run.recorder), told_usage(usage))
+        return await self._next(self._reply(messages, self._host.prepared.run.recorder), reported_usage(usage))
 
     async def _reply(self, messages: Sequence[Message], recorder: Recorder) -> RoundReply:
         return RoundReply(text=await self._chat.record(messages, recorder))
@@ -172,13 +166,13 @@ class GoalController:
         return GoalContinue(said, last_verdict(self._host.prepared.run.state))
 
     def close(self) -> None:
-        """Leave a run that has not ended; `GoalController.resume` goes on with it. After the end, do nothing."""
+        """Close a run that has not ended; `GoalController.resume` continues it. After the end, do nothing."""
         if self._host is not None:
             self._host.close()
 
 
-def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:
-    """Raise UsageError if a budget is set and the usage does not say what it needs; `Usage.unknown()` says that it is unknown."""
+def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:
+    """Raise UsageError if the usage lacks a field that a budget needs. `Usage.unknown()` has all of them."""
     if not isinstance(usage, Usage | None):
         raise UsageError(f"usage must be a Usage, not a {type(usage).__name__}", "pass usage=Usage(input_tokens=...)")
     given = usage.model_fields_set if usage is not None else frozenset()
@@ -191,8 +185,8 @@ def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:
             )
 
 
-def told_usage(usage: Usage | None) -> Usage:
-    """Return the usage of one run of the agent; what it leaves out is unknown, not 0."""
+def reported_usage(usage: Usage | None) -> Usage:
+    """Return the usage of one run of the agent; fields that are not set are unknown, not 0."""
     if usage is None:
         return Usage.unknown()
     values = {**usage.model_dump(), "calls": usage.calls or 1}

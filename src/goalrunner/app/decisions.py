@@ -1,4 +1,4 @@
-"""Answers of people from another terminal: approve, deny, answer and cancel."""
+"""Decisions of people about a run, from any terminal: approve, deny, answer and cancel."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn = N
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
-    """Return what replaces secrets as in the run itself; a secret that its goal file no longer holds is unknown."""
+    """Return the redactor of a run. A secret that its goal file no longer has is not replaced."""
     try:
         return goal_redactor(frozen_goal(folder, environ, load_run(folder).goal_file), environ)
     except (GoalError, OSError):
@@ -69,7 +69,7 @@ def decide(
     environ: Mapping[str, str],
     on_torn: OnTorn = None,
 ) -> tuple[Approval, RunState]:
-    """Record a decision on what waits, and return it with the state. Raise UsageError if there is nothing to decide."""
+    """Record a decision on an approval; return the approval and the state. Raise UsageError if none waits."""
     with _waiting_run(folder, environ, on_torn) as journal:
         approval = waiting(journal.state, approval_id)
         answer = ApprovalAnswer(decision, by, reason, typed=True)
@@ -100,7 +100,7 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
 def reply(
     folder: RunFolder, text: str, *, number: int | None, by: str, environ: Mapping[str, str], on_torn: OnTorn = None
 ) -> tuple[str, str, RunState]:
-    """Answer an open question; return it, the id of the answer's observation, and the state. Raise UsageError for none."""
+    """Answer an open question; return the question, the id of the answer's observation, and the state. Raise UsageError."""
     if not text.strip():
         raise UsageError("the answer is empty", 'goal answer RUN "..."')
     with _waiting_run(folder, environ, on_torn) as journal:

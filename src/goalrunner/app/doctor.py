@@ -137,13 +137,13 @@ def _agent_checks(goal: Goal, folder: Path, environ: Mapping[str, str], sandbox:
     for other in ways:
         if other is not way:
             found = f'{other.path}; use it with protocol = "{other.by}"'
-            message = found if other.is_there else f"{other.program} is not on PATH"
+            message = found if other.is_installed else f"{other.program} is not on PATH"
             checks.append(Check("ACP" if other.by == "acp" else "command", "note", message))
     return checks
 
 
 def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbox | None]:
-    """Check the sandbox by running a program in it; return it if commands run in one. A missing one may be a note."""
+    """Check the sandbox by running a program in it; return it if the goal's commands will run in it."""
     folder = workspace_of(goal)
     if goal.workspace.sandbox == "none" and goal.workspace.network:
         choice = choose(environ, (folder,))
@@ -203,7 +203,7 @@ class Readiness:
     lines: tuple[tuple[str, str], ...] = ()
     baseline: Baseline | None = None
     exit_code: int = int(ExitCode.FAILED)
-    can_check: bool = False  # whether there are validators that run before round 1, and can run as far as is known
+    can_check: bool = False  # whether there are commands that run before round 1, and none of them is missing
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -213,8 +213,8 @@ class Readiness:
         return tuple(text for text in dict.fromkeys(found) if text)
 
 
-def foresee_run(goal: Goal, options: RunOptions) -> Readiness:
-    """Return whether a run of the goal could start, without the baseline. No model is asked."""
+def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
+    """Return whether a run of the goal could start, without the baseline. No model is called."""
     checks = list(examine(goal, options.environ).checks)
     others: tuple[tuple[Account, JudgeConfig | CriticConfig], ...] = (("judge", goal.judge), ("critic", goal.critic))
     for account, table in others:

@@ -31,7 +31,7 @@ _SUBMODULE = b"160000"  # the mode of a submodule in a tree
 
 @dataclass(frozen=True)
 class NewBranch:
-    """A branch that was made: its commit, the commit it is based on, and what of its content the run did not check."""
+    """A branch that was made: its commit, the commit it is based on, and its files that the run did not check."""
 
     commit: str
     base: str
@@ -79,12 +79,12 @@ class RunChange:
         for path in paths:  # raises if the store was changed since
             for snapshot in (self._start, self._end):
                 await store.read(snapshot, path)
-        # The path of a file stands for a whole folder that took its place, so a tree is made, and no paths are named.
+        # `diff-tree -- PATH` would include a whole folder that replaced a file, so a tree with these paths is compared.
         rows = [
             b"%s %s\t%s\0" % (after[path].mode.encode(), after[path].blob.encode(), raw(path))
             if path in after
             else b"0 %s\t%s\0" % (b"0" * len(before[path].blob), raw(path))
-            for path in sorted(paths, key=after.__contains__)  # deleted ones first: a folder may follow
+            for path in sorted(paths, key=after.__contains__)  # deleted ones first: a folder may replace a file
         ]
         start = f"{self._start.tree}:content"
         with tempfile.TemporaryDirectory() as scratch:
@@ -96,7 +96,7 @@ class RunChange:
     async def branch(self, name: str, base: str | None, message: str, environ: Mapping[str, str]) -> NewBranch:
         """Commit the change on a new branch. Work tree, index and HEAD stay as they are.
 
-        It starts at `base`, by default at the commit that was checked out when the run began: the agent can make commits.
+        It starts at `base`, by default at the commit that was checked out when the run began.
 
         Raise UsageError without a repository, for a name that is taken or not valid, for an unknown base, if the change does not
         apply to it, or if git's configuration names no author.
@@ -131,14 +131,14 @@ class RunChange:
         if base is not None and unseen:  # of a commit that the agent made, for example
             raise UsageError(f"{base} has files that the run did not check: {some(unseen)}", otherwise)
         new = _committed(found.root, [tree.decode(), "-p", commit], message, environ)
-        zeros = "0" * len(new)  # refuses a branch that appeared meanwhile
+        zeros = "0" * len(new)  # git refuses if the branch exists by now
         await self._git.ask("update-ref", f"refs/heads/{name}", new, zeros, repository=found.git_dir)
         return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
 
     async def _unchecked(self, found: Repository, commit: str, inside: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the paths that the run left alone and whose content at its start was not that of the commit.
+        """Return unchanged files that differed from the commit at the start of the run, and files that only the commit has.
 
-        The second ones are files that were not there. Submodules are left out.
+        Submodules are left out.
         """
         within = [] if inside == "." else [f"{inside}/"]
         listed = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", commit, *within, repository=found.git_dir)

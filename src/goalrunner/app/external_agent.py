@@ -1,4 +1,4 @@
-"""The conversation with a goal's agent: the built-in one, or an external one and the settings that it cannot follow."""
+"""The conversation with the agent of a goal, built-in or external, and the settings that an agent does not support."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class ResolvedAgent:
 
     @property
     def totals(self) -> frozenset[BudgetName]:
-        """Budgets that it reports as totals of a session, with which it goes on in another process."""
+        """Budgets whose usage it reports as the total of a session that another process can resume."""
         return self.preset.totals if self.protocol == "command" and self.preset.resume else frozenset()
 
     @property
     def guarding_key(self) -> str:
-        """The key of the goal because of which a person may have to decide on single actions; empty if there is none."""
+        """The key of the goal that requires approval of single actions; empty if there is none."""
         return guarding_key(self.goal.approvals, self.goal.risk_class)
 
     @property
@@ -81,7 +81,7 @@ class ResolvedAgent:
     def environment(
         self, environ: Mapping[str, str], withhold: tuple[str, ...] = (), *, sandboxed: bool = False
     ) -> dict[str, str]:
-        """Return the environment of other child processes with the agent's own keys and settings."""
+        """Return the agent's environment: that of any child process, with the agent's keys and settings."""
         preset = self.preset
         extra = {name: environ[name] for name in self.keys if name in environ} | preset.env
         extra |= preset.asking if self.guarding_key else {}
@@ -112,7 +112,7 @@ def external_conversation(
     withhold: tuple[str, ...],
     policy: SandboxPolicy | None = None,
 ) -> Conversation:
-    """Return the conversation with an external agent, in `policy` if given. Of `withhold` it gets only its own keys."""
+    """Return the conversation with an external agent, in the sandbox of `policy`. Of `withhold` it gets only its own keys."""
     env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
     preset = agent.preset
@@ -172,7 +172,7 @@ def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[st
 
 
 def refuse_unsupported(agent: ResolvedAgent) -> None:
-    """Raise UsageError for a budget or an approval that this agent cannot keep, with the way out."""
+    """Raise UsageError if the agent does not support a budget or an approval of the goal."""
     goal, name, preset = agent.goal, agent.name, agent.preset
     other: Protocol = "command" if agent.protocol == "acp" else "acp"
     for budget in agent.unenforced:

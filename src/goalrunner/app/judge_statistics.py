@@ -16,7 +16,7 @@ from goalrunner.core.outcome import Usage
 
 CONFIDENCE = 0.95
 BINS = 10
-STEPS = 100  # steps from 0 to 1 in which a threshold is looked for; scores are shown with two digits, too
+STEPS = 100  # thresholds that are tried, from 0 to 1; scores have two digits as well
 
 
 def require_libraries() -> None:
@@ -31,7 +31,7 @@ def require_libraries() -> None:
 
 @dataclass(frozen=True)
 class Rate:
-    """A share with its 95 % Wilson interval; `value` is None of nothing, and the interval is then 0 to 1."""
+    """A share with its 95 % Wilson interval. Without values, `value` is None and the interval is 0 to 1."""
 
     count: int
     of: int
@@ -79,7 +79,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class SeriesStatistics:
-    """What the verdicts of one judge under one policy say. None is unknown: there is no such sample, or no price."""
+    """Statistics of one judge under one policy. A value is None if no sample, or no price, is known."""
 
     series: Series
     judged: int
@@ -90,9 +90,9 @@ class SeriesStatistics:
     brier: float | None
     roc: Sequence[tuple[float, float]]  # false-accept and true-accept rate at each threshold of the score
     curve: Sequence[Bin]
-    tokens: float | None  # mean of an audit, as the next
-    cost_usd: float | None
-    seconds: float | None  # median of an audit
+    tokens: float | None  # mean per audit
+    cost_usd: float | None  # mean per audit
+    seconds: float | None  # median per audit
     usage: Usage
     threshold: Threshold | None = None
 
@@ -165,7 +165,7 @@ def _errors(verdicts: Verdicts, minimum: float) -> tuple[Rate, Rate]:
 
 
 def _curve(scored: Sequence[tuple[bool, float]]) -> list[Bin]:
-    """Return a bin for each tenth of the score that has verdicts; a score between two belongs to the lower one."""
+    """Return a bin for each tenth of the score that has verdicts; a score between two bins belongs to the lower one."""
     bins: dict[int, list[tuple[bool, float]]] = {}
     for label, score in sorted(scored, key=lambda one: one[1]):
         bins.setdefault(max(0, math.ceil(round(score * BINS, 6)) - 1), []).append((label, score))

@@ -1,4 +1,4 @@
-"""What audits outside of runs share: verdicts that a later call finds again, and a budget for all of them."""
+"""Verdicts of audits outside of runs, kept in a file for later calls; and the budget of one call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 Result = Literal["complete", "not complete", "unreadable", "judge failed", "not audited"]
 Evidence = Literal["transcript", "runner", "both", ""]
-"""Who saw the evidence. transcript: it is what the transcript claims."""
+"""The source of the evidence: claims of the transcript, observations of the runner, or both."""
 
 _HINT = "name another file with --output: verdicts are only added to a file of verdicts"
 _START = b'{"key"'  # the beginning of each line
@@ -56,7 +56,7 @@ class KeptVerdicts:
     def __init__(self, path: Path) -> None:
         """Read the file, and make its folder; torn lines and verdicts of another version are left out.
 
-        Raise UsageError if it cannot be read, or is another file.
+        Raise UsageError if it cannot be read, or has other content.
         """
         self.path = path
         self._found: dict[str, TranscriptAudit] = {}
@@ -95,7 +95,7 @@ class Spending:
 
     @property
     def stop(self) -> str:
-        """Why no more may be asked; empty if more may. Unknown usage stops a budget, unless it may be unenforced."""
+        """Why the judge may not be asked any more; empty if it may. Unknown usage is a reason, unless `unenforced` names it."""
         budget, total = self._budget, self.total
         if budget.tokens is not None and total.tokens >= budget.tokens:
             return f"{total.tokens:,} of {budget.tokens:,} tokens are spent"
@@ -104,7 +104,7 @@ class Spending:
         unknown = {"tokens": total.uncounted_calls > 0, "cost_usd": total.cost_usd is None}
         for name in budget.limited:
             if unknown[name] and name not in budget.unenforced:
-                return f"the {'cost' if name == 'cost_usd' else 'tokens'} of a call is unknown, so the budget cannot be kept"
+                return f"the {'cost' if name == 'cost_usd' else 'usage'} of a call is unknown, so the budget cannot be kept"
         return ""
 
 
@@ -121,7 +121,7 @@ class SpendingRecorder:
         self.spending.total += usage
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """Do nothing: the verdict or the error tells it."""
+        """Do nothing: the verdict or the error reports it."""
 
     def check_budget(self) -> None:
         if stop := self.spending.stop:

@@ -26,7 +26,7 @@ from goalrunner.records.run_folder import goal_home
 
 
 class MinimalConversation(Protocol):
-    """The least that a conversation has; `Conversation` is all that it can have."""
+    """The members that every conversation has; `Conversation` also has the optional ones."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -92,10 +92,10 @@ def shows_options(function: F) -> F:
 def goal_and_options(
     objective: str | Goal, judge: JudgeChoice, keywords: RunKeywords, conversation: object = None
 ) -> tuple[Goal, RunOptions]:
-    """Return the goal with the keywords put into it, and the options of the run.
+    """Return the goal with the keywords applied, and the options of the run.
 
-    The model of the `conversation` can judge, and the run works in its folder. Raise TypeError for an unknown keyword, and
-    UsageError for a value that cannot be, and for a workspace that is not the conversation's.
+    The defaults of judge and workspace are the model and the folder of `conversation`. Raise TypeError for an unknown
+    keyword, and UsageError for an invalid value, or a workspace that is not the conversation's.
     """
     given, options = given_options(_DEFAULTS, keywords, judge)
     specs, validators = split_checks(given["validators"])
@@ -152,15 +152,15 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "home": (lambda value: isinstance(value, str | Path), "a path"),
 }
-"""By keyword: whether a value that is not None can be used, and what can be."""
+"""By keyword: a check of a value that is not None, and a description of valid values."""
 
 
 def given_options(
     defaults: Mapping[str, Any], keywords: Mapping[str, Any], judge: JudgeChoice
 ) -> tuple[dict[str, Any], RunOptions]:
-    """Return all keywords of a call, and the options that are part of no goal. Raise TypeError and UsageError.
+    """Return all keywords of a call, and the run options among them. Raise TypeError and UsageError.
 
-    `judge` is the same as the keyword of that name.
+    `judge` is the positional argument `judge_llm`, another name of the keyword `judge`.
     """
     if unknown := sorted(keywords.keys() - defaults.keys()):
         raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
@@ -221,7 +221,7 @@ def existing_folder(path: Path | str) -> Path:
 
 
 def refuse_no_conversation(value: Any) -> None:
-    """Raise UsageError if this cannot be driven."""
+    """Raise UsageError if the value cannot be driven as a conversation."""
     wanted = value if isinstance(value, str) and value.strip() else "provider/model"
     hint = f'pass chat_conversation("{wanted}"), or an object like goalrunner.Conversation'
     if isinstance(value, type):
@@ -247,7 +247,7 @@ def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
 
 
 def refuse_unconfined(goal: Goal) -> None:
-    """Raise UsageError if the goal insists on a sandbox: the commands of a conversation that exists are in none."""
+    """Raise UsageError if the goal requires a sandbox: commands of the caller's conversation cannot run in one."""
     if goal.workspace.sandbox == "bwrap":
         raise UsageError(
             'sandbox = "bwrap" cannot be enforced: the calling program made the conversation, and its commands are in no sandbox',

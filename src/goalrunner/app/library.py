@@ -73,7 +73,7 @@ def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     loop = None
     with suppress(RuntimeError):
         loop = asyncio.get_running_loop()
-    if loop is None:  # outside of the block, whose error would be in each traceback of the work
+    if loop is None:  # not in the block: its RuntimeError would be in each traceback of the work
         return asyncio.run(work)
     work.close()
     raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
@@ -88,7 +88,7 @@ def run_goal(
 ) -> GoalOutcome:
     """Run `arun_goal`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop.
 
-    The KeyboardInterrupt of a validator is raised here when the run has ended, like that of Ctrl-C.
+    Raise KeyboardInterrupt after the run if Ctrl-C, or a KeyboardInterrupt of a validator, ended it.
     """
     work = arun_goal(conversation, objective, judge_llm, **options)
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
@@ -103,14 +103,14 @@ async def arun_goal(
 ) -> GoalOutcome:
     """Drive the conversation until the objective is provably complete or a limit stops it.
 
-    All turns land in `conversation`; nothing is forked. `objective` is a text, or a Goal; a keyword that is given overrides
-    only its own field of the Goal. Without `workspace`, the run works in the conversation's folder.
-    `judge_llm` audits each round: an LLM, a model's name, or a JudgeConfig; "agent", or a JudgeConfig without a model, is
-    the conversation's own model as a separate instance, and so is None if there is no validator. With validators and
-    None, the validators alone decide.
+    All turns are added to `conversation`. `objective` is a text, or a Goal; a keyword overrides only its own field of the
+    Goal. Without `workspace`, the run works in the conversation's folder.
+    `judge_llm` audits each round: an LLM, a model's name, or a JudgeConfig. "agent", or a JudgeConfig without a model, is
+    a separate instance of the conversation's own model. None is the same if there are no validators; else the validators
+    alone decide.
     `validators` is one check or any number of them. A validator that raises KeyboardInterrupt ends the run as cancelled.
-    `max_iterations` None or inf lifts the cap; `timeout` is in seconds. `prompt` is the first user message if the
-    objective is only its quality bar. `on_event` is called with each event once it is on disk. The run's folder is made
+    `max_iterations` None or inf lifts the cap; `timeout` is in seconds. `prompt` is the first user message if it
+    differs from the objective. `on_event` is called with each event once it is on disk. The run's folder is made
     under `home` (default: GOAL_HOME). Raise UsageError, ConversationBusy and RecordError; failures of models end in
     the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
     """
@@ -127,7 +127,7 @@ async def arun_goal(
 
 
 def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversation) -> PreparedRun:
-    """Prepare the run of a goal over a conversation that exists already."""
+    """Prepare a run that drives the caller's conversation."""
     refuse_driven(conversation)
     refuse_unconfined(goal)
     refuse_no_checkpoint(goal, conversation)
@@ -149,11 +149,11 @@ def resume(
 async def aresume(
     run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
 ) -> GoalOutcome:
-    """Go on with a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
+    """Continue a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
 
     The goal is the one that was recorded; `max_iterations`, `timeout`, `tokens` and `cost_usd` replace its limits (inf: no
-    limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`;
-    without one it starts again. Parts that only a program can make are given again: callable validators, a callable
+    limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`, if it
+    has one. Parts that only a program can make are given again: callable validators, a callable
     `resume_prompt`, a critic, and a judge that is a function. Raise UsageError if one is missing, or if the run cannot go on.
     """
     refuse_no_conversation(conversation)
@@ -165,7 +165,7 @@ async def aresume(
 
 @dataclass(frozen=True)
 class Earlier:
-    """A run that can go on, with the parts that the calling program passed."""
+    """A run that can be resumed, with the parts that the calling program passed."""
 
     folder: RunFolder
     loaded: LoadedRun

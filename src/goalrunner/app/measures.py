@@ -78,7 +78,7 @@ def _samples(folder: RunFolder) -> Iterator[tuple[str, str]]:
     allowed = None
     for record, state in zip(records, states, strict=False):
         event = record.event
-        yield _COMPLETE, _what_lacks(state)
+        yield _COMPLETE, _missing_part(state)
         yield _VALID, ""
         if isinstance(event, events.VerdictRecorded):
             outdated = event.verdict.complete and event.stale
@@ -99,8 +99,8 @@ def _samples(folder: RunFolder) -> Iterator[tuple[str, str]]:
 _TWICE = "an event that is applied twice changes the state"
 
 
-def _what_lacks(state: RunState) -> str:
-    """Return what a state does not name: what decides, what remains, the evidence of completed steps, or why it stopped."""
+def _missing_part(state: RunState) -> str:
+    """Return which of these a state lacks: a check, the next step, evidence of completed steps, a stop reason; else empty."""
     memory = state.memory
     is_open = state.status is GoalStatus.RUNNING and not isinstance(decide(state), events.RunEnded | AskApproval)
     approved = state.stop_reason is StopReason.APPROVAL_REQUIRED and not state.waiting
@@ -127,7 +127,7 @@ def _wrong_end(event: events.RunEnded, state: RunState) -> str:
 
 
 def _folded_twice(records: Sequence[Record], count: int) -> RunState | None:
-    """Return the state of a log of which each event is applied twice."""
+    """Return the state after each event of a log was applied twice."""
     state: RunState | None = None
     for record in records[:count]:
         state = apply(apply(state, record), record)

@@ -42,8 +42,8 @@ class MemoryItem(Frozen):
     text: str = Field(min_length=1)
     run_id: str = Field(description="the run that it comes from")
     source_ref: str = Field(description='the observation or event of that run which it rests on: "o7", "e12"')
-    owner: str = Field(min_length=1, description="in whose runs the agent gets it")
-    permission: str = Field(description="who allowed it to be kept, or what")
+    owner: str = Field(min_length=1, description="whose runs recall it")
+    permission: str = Field(description="who or what allowed it to be kept")
     sensitivity: Sensitivity = "low"
     expires_at: str | None = Field(default=None, pattern=_MOMENT, description="ISO 8601, UTC; None: never")
     promoted_by: str = Field(description="user@host")
@@ -134,8 +134,8 @@ def promote(
 ) -> MemoryItem:
     """Keep one fact of a run under `home`, which rests on the observation ("o7") or event ("e12") `item`, and return it.
 
-    Without a `text`, the observation's own output is kept; `expires` is in seconds. Raise UsageError with the key that refuses
-    it, and RecordError if a process drives the run, its records are damaged, or nothing can be written.
+    Without a `text`, the observation's own output is kept; `expires` is in seconds. Raise UsageError if the goal does not
+    allow it, and RecordError if a process drives the run, its records are damaged, or nothing can be written.
     """
     from goalrunner.app.previous_run import frozen_table  # not at the top: listing facts needs no goal
 

@@ -132,7 +132,7 @@ async def replay(checks: CheckRunner, cited: Observation, recorder: Recorder) ->
                 after = await asyncio.to_thread(opened.entries)
         except EnvironmentFailed:
             return None
-        # What the validators themselves write, such as a report of the coverage, is no input of theirs.
+        # The command may write what the validators write, such as a coverage report.
         free = Patterns((*CACHES, *goal.workspace.outputs, *(f"/{path}" for path in written)))
         wrote = {path for path, *_ in after ^ before}
         if done.error or done.timed_out or done.exit_code in _CANNOT_RUN or not all(map(free.match, wrote)):
@@ -152,7 +152,7 @@ async def replay(checks: CheckRunner, cited: Observation, recorder: Recorder) ->
 
 
 def make_judge(config: RunConfig, checks: CheckRunner | None) -> LLMJudge | None:
-    """Return the judge of a run; None if it has none. Without a word of the goal, a closed sandbox turns replay on."""
+    """Return the judge of a run; None if it has none. By default, a sandbox without network turns replay on."""
     if "judge" not in config.models:
         return None
     wanted = config.goal.judge.replay
@@ -163,7 +163,7 @@ def make_judge(config: RunConfig, checks: CheckRunner | None) -> LLMJudge | None
 
 
 def critic_rule(config: RunConfig) -> CriticRule | None:
-    """Return what the decisions need to know of the critic; None if there is none.
+    """Return what the policy needs to know of the critic; None if there is none.
 
     A critic of the calling program may have the attributes `threshold` and `max_refinements`. Raise UsageError.
     """
@@ -214,7 +214,7 @@ def make_critic(
 def _environment(
     config: RunConfig, store: SnapshotStore | None, folder: RunFolder, processes: ProcessLauncher
 ) -> CheckEnvironment | None:
-    """Return what drops the writes of the critic; None if the workspace is not the deliverable."""
+    """Return the environment that discards what the critic writes; None if the workspace is not the deliverable."""
     if store is None:
         return None
     choice = config.check or choose_environment(config.goal, config.workspace, config.home)
@@ -231,7 +231,7 @@ _LONGEST = 200
 
 @dataclass
 class Notifier:
-    """Signals that the run has ended, or, if a person `asks` for it at a terminal, that it waits for a decision.
+    """Signals the end of a run, and, if the run `asks` a person at a terminal, that it waits for a decision.
 
     A command that fails is only a note.
     """

@@ -83,7 +83,7 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
             why = probe(workspace, scratch, GitSettings(workspace, Path(os.devnull)).roots())
             if not why:
                 return "", scratch
-    except OSError as error:  # GOAL_HOME cannot be used; the run's folder is what says so
+    except OSError as error:  # GOAL_HOME cannot be used; making the run's folder reports it
         return f"{error.filename or home}: {error.strerror}", None
     finally:
         for folder in new:  # a dry run leaves nothing behind
@@ -170,7 +170,7 @@ def listed(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list
     return found
 
 
-def refuse_hopeless(goal: Goal, environ: Mapping[str, str]) -> None:
+def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
     """Raise ValidatorMissing for a line that the shell cannot parse, or whose first program is not on PATH."""
     workspace = workspace_of(goal)
     named = [(f"validator {name_of(spec)}", spec) for spec in goal.validators]

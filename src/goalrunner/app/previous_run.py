@@ -80,7 +80,7 @@ def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ..
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """What one reading of a run's log gives; `end` is where the log ended."""
+    """The content of a run's log; `end` is where the log ended."""
 
     state: RunState
     started: RunStarted
@@ -112,7 +112,7 @@ def load_run(folder: RunFolder) -> LoadedRun:
 def sub_goals(
     run_id: str, summaries: Sequence[Mapping[str, Any]], depth: int = 1
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the summaries of the runs below a run in their order, each before its own sub-goals, with its depth from 1."""
+    """Yield the depth, from 1, and the summary of each sub-goal of a run, in the given order, parents first."""
     for summary in summaries:
         if summary.get("parent") == run_id != summary["run_id"]:
             yield depth, summary
@@ -133,7 +133,7 @@ def refuse_final(state: RunState) -> None:
 
 
 def kept_files(folder: RunFolder) -> dict[str, str]:
-    """Return the SHA-256 of each file about the start of a run, without packs: a record beside each has the hashes."""
+    """Return the SHA-256 of each file in the start folder of a run. Packs are left out: their records have hashes."""
     found = sorted(path for path in folder.start.rglob("*") if path.is_file() and path.suffix not in (UNFINISHED, PACK))
     return {path.relative_to(folder.start).as_posix(): file_hash(path) for path in found}
 
@@ -169,7 +169,7 @@ def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer]
     """Write and return the outcome of a run whose process was killed before it wrote it; else return None."""
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return None
-    with contextlib.suppress(OSError, ValueError):  # it is removed when a run goes on
+    with contextlib.suppress(OSError, ValueError):  # resuming a run removes outcome.json
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
             return None
     rows = loaded.evidence.rows(loaded.state)
@@ -195,7 +195,7 @@ def frozen_goal(
 ) -> Goal:
     """Return the goal that was kept with the run, with literal secrets from the goal file.
 
-    Raise UsageError if a secret is missing there; and, if the goal has to be `runnable`, without an agent and a check.
+    Raise UsageError if a secret is missing there, or if a `runnable` goal has no agent or no check.
     """
     text = folder.goal_file.read_text(encoding="utf-8") if folder.goal_file.is_file() else ""
     without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
@@ -207,7 +207,7 @@ def frozen_goal(
 
 # Keys that options may have set instead of the file.
 _OPTIONS = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspace", "path"))
-# What a variable of a validator must not be: more than one word where the command does not quote it, or an option.
+# A renewed secret must be a plain word: the command may use its variable without quotes.
 _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
 
 
@@ -263,7 +263,7 @@ def _texts(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def _redacted(table: Any) -> Iterator[tuple[Place, str]]:
-    """Yield the texts in which something was replaced; what [redact] says is kept as it is."""
+    """Yield the texts in which a secret was replaced. Those of [redact] are stored unchanged."""
     return ((place, text) for place, text in _texts(table) if is_redacted(text) and place[0] != "redact")
 
 

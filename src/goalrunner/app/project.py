@@ -30,7 +30,7 @@ _PYTEST = (
     (r"(.*/)?conftest\.py", ""),
     (_TEST_MODULE, r"^(?:import pytest|from pytest |(?:async )?def test_)"),
 )
-"""What shows that the tests are pytest's: the name of a file, and a text in it."""
+"""Signs of pytest: patterns of a file's name and of its text."""
 _LOCKS = {"pnpm-lock.yaml": "pnpm test", "yarn.lock": "yarn test", "bun.lock": "bun run test"}
 
 Read = Callable[[str], str]  # returns the text of a file of the project; empty if there is none
@@ -124,7 +124,7 @@ def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
 
 
 def _editable(names: frozenset[str], tests: frozenset[str]) -> tuple[str, ...]:
-    """Return patterns for `editable`: the source folders, if no test and no source lies elsewhere among them."""
+    """Return the source folders as patterns for `editable`; empty if tests and sources are not in separate folders."""
     sources = {path for path in names - tests if _is_source(path)}
     tops = {path.partition("/")[0] for path in sources}
     mixed = any("/" in path and path.partition("/")[0] in tops for path in tests)
@@ -166,7 +166,7 @@ def installed_agents(environ: Mapping[str, str]) -> tuple[Installed, ...]:
     """Return the external agents whose program is installed, those with a key or a login first."""
     found = []
     for name, preset in all_presets({}, environ).items():
-        if any(way.is_there for way in ways_of(preset, environ)):
+        if any(way.is_installed for way in ways_of(preset, environ)):
             is_missing = sign_in_check(preset, environ).state == "bad"
             found.append(Installed(name, "no key and no login was found" if is_missing else ""))
     return tuple(sorted(found, key=lambda agent: bool(agent.note)))

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
-from goalrunner.app.preflight import (
-    Choice,
-    choose_environment,
-    needs_environment,
-    refuse_hopeless,
-)
+from goalrunner.app.preflight import Choice, choose_environment, needs_environment, refuse_invalid_commands
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions, goal_models, goal_redactor, withheld
 from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, secret_goal_file, workspace_of
@@ -97,7 +92,7 @@ class RunConfig:
             check_installed(self.agent, self.workspace, self.options.environ, policy)
         for llm in self.models.values():
             llm.check()
-        refuse_hopeless(self.goal, self.options.environ)
+        refuse_invalid_commands(self.goal, self.options.environ)
 
     async def foresee(self) -> tuple[str, ...]:
         """Check all that `preflight` does, look up the models, and return warnings. Raise GoalError."""
@@ -150,7 +145,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
 
 
 def _refuse_unfit(goal: Goal, options: RunOptions, models: dict[Account, LLM], agent: ResolvedAgent | None) -> None:
-    """Raise UsageError for settings that are each correct and cannot be combined."""
+    """Raise UsageError for settings that cannot be combined."""
     hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
     if "judge" not in models and not options.validators and len(hidden) == len(goal.validators):
         judge = "openai/gpt-5-mini" if goal.agent.external else "agent"
@@ -179,16 +174,16 @@ def _refuse_unfit(goal: Goal, options: RunOptions, models: dict[Account, LLM], a
 
 
 def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
-    """Raise UsageError if only what the runner saw counts, and it sees nothing of the agent's work."""
+    """Raise UsageError if only observations of the runner count, and it cannot observe the agent's work."""
     if unseen and goal.judge.require == "runner" and goal.deliverable == "workspace":
         raise UsageError(
-            f'[judge] require = "runner" and no validator: of what {agent} does the runner sees nothing itself',
+            f'[judge] require = "runner" needs a validator: the runner cannot observe what {agent} does',
             'add a validator whose output shows it, or set [judge] require = "any"',
         )
 
 
 def _refuse_nested_home(workspace: Path, home: Path) -> None:
-    """Refuse a GOAL_HOME in the workspace: what is recorded about the checks lies outside of it."""
+    """Raise UsageError if GOAL_HOME is in the workspace, or the workspace is in the folder of checkouts."""
     checkouts = Path(os.path.realpath(home / CHECKOUTS))
     if checkouts.is_relative_to(workspace):
         what = f"{home}, where goal keeps its runs, lies in the workspace {workspace}"

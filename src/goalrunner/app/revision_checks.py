@@ -60,7 +60,7 @@ class RevisionChecks:
 async def check_revision(goal: Goal, revision: str, options: RunOptions) -> RevisionChecks:
     """Run the validators of a goal on its workspace as it is now; protected files have the content of the revision.
 
-    What git ignores is not in a revision and is used as it is. No run is kept. Raise UsageError for a goal without
+    Files that git ignores are used as they are. No run is kept. Raise UsageError for a goal without
     validators, without a git repository, or for an unknown revision; GoalError if the validators cannot run.
     """
     if not needs_environment(goal):

@@ -15,7 +15,7 @@ from goalrunner.core.errors import GoalError, UsageError, kind_of
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig, ValidatorSpec
-from goalrunner.core.observation import Observation, Trail
+from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM, Tape, as_model
@@ -45,9 +45,9 @@ class RunOptions:
     critic: LLM | Critic | None = None
     validators: tuple[Validator, ...] = ()  # run in this process, beside those of the goal
     resume_prompt: ResumePrompt | None = None
-    prompt: str | None = None  # the first user message, if the objective is only its quality bar
+    prompt: str | None = None  # the first user message, if it differs from the objective
     needs_round: bool = False  # whether the agent works even if the baseline is green
-    labels: tuple[str, ...] = ()  # what else weakens the proof, as the caller knows
+    labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
 
     @property
     def live(self) -> bool:
@@ -82,7 +82,7 @@ def goal_models(goal: Goal, tape: Tape | None = None) -> dict[Account, LLM]:
 
 
 def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: LLM | None = None) -> LLM | None:
-    """Return an own instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
+    """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
     tables: dict[Account, AgentConfig | JudgeConfig | CriticConfig]
     tables = {"agent": goal.agent, "judge": goal.judge, "critic": goal.critic}
     own, config = goal.agent, tables[account]
@@ -107,7 +107,7 @@ def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: LL
 
 
 def own_model(goal: Goal, account: Literal["judge", "critic"], conversation: Conversation) -> LLM | None:
-    """Return an own instance for judge or critic; "agent" is the conversation's model, with an account of its own."""
+    """Return a new instance of the model of judge or critic; "agent" is the conversation's model."""
     config = goal.judge if account == "judge" else goal.critic
     if config.model != AGENT_MODEL:
         return goal_model(goal, account)
@@ -128,7 +128,7 @@ def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[obje
 
 
 def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None) -> Redactor:
-    """Return what replaces secrets in everything that a run of the goal writes. Raise UsageError for a wrong [redact].
+    """Return the redactor of everything that a run of the goal writes. Raise UsageError for an invalid [redact].
 
     `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
     agent; the values in the goal are searched as well.
@@ -149,17 +149,17 @@ def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] |
 
 def redacted_events(events: Events, redactor: Redactor) -> Events:
     """Return the events without secrets; citations are matched on the same text."""
+
+    def redacted(item: Observation | Claim) -> Observation | Claim:
+        if isinstance(item, Claim):
+            return item
+        update = {"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))}
+        return item.model_copy(update=update)
+
     if isinstance(events, Trail):
-        items = tuple(
-            item.model_copy(
-                update={"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))}
-            )
-            if isinstance(item, Observation)
-            else item
-            for item in events.items
-        )
+        items = tuple(map(redacted, events.items))
         return replace(events, items=items, read=lambda item: redactor.text(events.read(item)))
-    # What is no chat is refused where it is read.
+    # A value that is not a chat is rejected where it is read.
     known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
     return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
 
@@ -175,14 +175,14 @@ JudgeChoice = LLM | JudgeConfig | str | Completing | Callable[[Sequence[Message]
 """A model instance, its configuration, its name, a function or object that answers messages, or no judge."""
 
 CriticChoice = Critic | LLM | CriticConfig | str | None
-"""A callable `(response, agent)`, a model instance, a configuration, a model's name, or no critic but that of the Goal."""
+"""A callable `(response, agent)`, a model instance, a configuration, a model's name, or None: that of the Goal."""
 
 
 def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) -> tuple[JudgeConfig, LLM | None]:
-    """Return the configuration of a judge, and the judge if it is itself a model; None is the judge of the goal.
+    """Return the configuration of a judge, and its model if one was passed. None is the judge of the goal.
 
-    A judge with settings and without a model is the agent's own model; `default`: so is the judge of a goal that has none.
-    Raise UsageError for a value that is no judge.
+    A judge that has settings but no model uses the agent's; with `default`, so does a goal without a judge. Raise
+    UsageError for an invalid judge.
     """
     config = judge if isinstance(judge, JudgeConfig) else goal.judge
     if isinstance(judge, str) and judge.strip():
@@ -198,7 +198,7 @@ def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) ->
 
 
 def own_critic(critic: Any) -> LLM | Critic | None:
-    """Return a critic that is no part of the Goal. Raise UsageError for what is no critic."""
+    """Return a critic that is a model or a callable; None for those of a Goal. Raise UsageError for an invalid one."""
     if isinstance(critic, LLM):
         return critic.separate("critic")
     if isinstance(critic, CriticConfig | None) or (isinstance(critic, str) and critic.strip()):
@@ -217,7 +217,7 @@ def goal_judge(goal: Goal) -> LLM:
 
 
 def judged_by(goal: Goal) -> Goal:
-    """Return a goal that has a judge of its own. Raise UsageError for another one."""
+    """Return the goal. Raise UsageError if it has no judge."""
     if not goal.has_judge:
         raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
     if goal.judge.model == AGENT_MODEL and not goal.agent.model:
@@ -232,9 +232,9 @@ Checks = Check | Iterable[Check]  # one check, or any number of them
 
 
 def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
-    """Return those that run in processes of their own, shell commands first, and those that run in this process.
+    """Return the checks that run in child processes, shell commands first, and those that run in this process.
 
-    Raise UsageError for anything that is no check.
+    Raise UsageError for an invalid check.
     """
     single = isinstance(given, str | bytes | Mapping | ValidatorSpec) or callable(given) or _is_validator(given)
     commands: list[ValidatorSpec] = []

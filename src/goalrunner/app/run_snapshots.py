@@ -24,7 +24,7 @@ from goalrunner.snapshots.repositories import Start
 from goalrunner.snapshots.store import SnapshotStore
 
 _WAITING = ("approval_required", "question_open")  # stop reasons of a run that waits for a person
-# What may be the id of a snapshot: in doubt it is kept, in a damaged log as well.
+# Any text in a log that may be the id of a snapshot: the log may be damaged, and in doubt a snapshot is kept.
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
@@ -57,11 +57,11 @@ class KeptStore:
                 raise WorkspaceError(f"snapshot {snapshot.id[:12]} is no longer kept in {self.store.folder}")
 
     async def find(self, beginning: str) -> Snapshot:
-        """Return the snapshot whose id begins so. Raise UsageError for none or several."""
+        """Return the only snapshot whose id begins so. Raise UsageError."""
         return await find_snapshot(self._git, beginning)
 
     async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
-        """Return what would be changed, of these paths or of all. No run may work there until the store is closed."""
+        """Return what would be changed, in these paths or in all. No run can use the workspace until the store is closed."""
         from goalrunner.checking.undo import replay  # not at the top: reading snapshots does not need it
 
         workspace = self.store.workspace
@@ -81,7 +81,7 @@ class KeptStore:
     async def perform(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[tuple[Change, ...], Snapshot]:
         """Restore; return what was changed, and a snapshot of the state before, which an error names as well."""
         before = await self.store.snapshot()
-        with contextlib.suppress(OSError):  # a later `goal prune` may drop it then
+        with contextlib.suppress(OSError):  # then a later `goal prune` may remove the snapshot
             put_aside(self.store.folder, before.id)
         try:
             return _files(await self.store.restore(target, paths)), before
@@ -98,7 +98,7 @@ class RunSnapshots(SnapshotHistory):
         self.run_id = self.workspace = ""
 
     def end(self, number: int | None) -> tuple[int, Snapshot]:
-        """Return a round, by default the newest, and what it left. Raise UsageError if it left no snapshot."""
+        """Return a round, by default the newest, and the snapshot at its end. Raise UsageError if there is none."""
         if not self.ends:
             hint = f'the agent has not run, or deliverable = "response"; see goal show {self.run_id}'
             raise UsageError(f"run {self.run_id} took no snapshots", hint)
@@ -109,7 +109,7 @@ class RunSnapshots(SnapshotHistory):
         return number, self.ends[number]
 
     def both(self, number: int | None) -> tuple[Snapshot, Snapshot]:
-        """Return what a round found and what it left; None: the whole run. Raise UsageError if there is no such round."""
+        """Return the snapshots before and after a round; None is the whole run. Raise UsageError if there is no such round."""
         if number is None and max(self.ends, default=0) > 0:
             return self.ends.get(0) or self.starts[min(self.starts)], self.end(None)[1]
         if number == 0:

@@ -1,4 +1,4 @@
-"""Where a run happens, and the sandbox of its commands."""
+"""The location of a run, and the sandbox of its commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from goalrunner.system.bubblewrap import Choice, SandboxPolicy, WritableRoot, ch
 from goalrunner.system.sandbox import SandboxedLauncher
 from goalrunner.system.sandbox_view import private_paths, sandbox_environment, visible_paths
 
-CHECKOUTS = "checkouts"  # the folder of clean checkouts in GOAL_HOME
+CHECKOUTS = "checkouts"  # the folder in GOAL_HOME of checkouts, and of what commands in a sandbox write
 
 
 def workspace_of(goal: Goal) -> Path:
@@ -102,7 +102,7 @@ def runner_outputs(workspace: Path, record: Path | None, streams: Iterable[int] 
 
 
 def person() -> str:
-    """Return who types here: user@host."""
+    """Return the user of this process: user@host."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # an id without a name, as containers have
@@ -110,7 +110,7 @@ def person() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-NONE = "none"  # the name of no sandbox at all
+NONE = "none"  # the name if there is no sandbox
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Sandbox:
         return self.location.environ if self.choice.sandbox is None else sandbox_environment(self.location.environ)
 
     def notes(self, *, has_own_agent: bool = False) -> tuple[str, ...]:
-        """Return what was chosen and what it does not do. `has_own_agent`: the calling program made the conversation."""
+        """Return notes for people about the sandbox. `has_own_agent`: the calling program made the conversation."""
         config, choice = self.goal.workspace, self.choice
         if config.sandbox == "none":
             return ()
@@ -149,7 +149,7 @@ class Sandbox:
         return tuple(notes)
 
     def launcher(self, inner: Launcher, run_id: str, *, checks: bool) -> Launcher:
-        """Return what starts commands of the agent, or of the `checks`, in the sandbox, over another launcher."""
+        """Return a launcher that starts commands of the agent, or of the `checks`, in the sandbox."""
         if self.choice.sandbox is None:
             return inner
         own, workspace = self.own_folder(run_id), self.location.workspace
@@ -165,15 +165,15 @@ class Sandbox:
         return SandboxedLauncher(inner, SandboxPolicy(self.choice.sandbox, tuple(roots), within))
 
     def own_folder(self, run_id: str) -> Path:
-        """Return the folder of what commands of a run write outside of the workspace."""
+        """Return the folder for what commands of a run write outside of the workspace."""
         return Path(os.path.realpath(self.location.home / CHECKOUTS / run_id))
 
     def agent_policy(self, own: Path, paths: Iterable[str]) -> SandboxPolicy | None:
         """Return the policy of an external agent that needs these `paths` below HOME; None without a sandbox.
 
-        The agent writes the workspace, and a /tmp and a HOME in the folder `own`. Of the user's HOME it sees its programs,
-        git's configuration and the paths, where its login and its sessions are: it can write these, because a login that
-        it renews must be there the next time. Its network is open.
+        The agent can write the workspace, and a /tmp and a HOME in the folder `own`. Of the user's HOME it sees its programs,
+        git's configuration and `paths`. These contain its login and its sessions, and it can write them, so that a renewed
+        login is kept. Its network is open.
         """
         if self.choice.sandbox is None:
             return None

@@ -39,7 +39,7 @@ Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
 
 @contextlib.contextmanager
 def _signals() -> Iterator[Watch]:
-    """Let SIGINT, SIGTERM and SIGHUP end the run that is passed to the yielded function, also those that came before it."""
+    """Let SIGINT, SIGTERM and SIGHUP end the run that is passed to the yielded function, also if they came before."""
     # SIGHUP comes when the terminal is closed; `nohup` ignores it on purpose.
     hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
     numbers, loop = (signal.SIGINT, signal.SIGTERM, *hangup), asyncio.get_running_loop()
@@ -49,11 +49,11 @@ def _signals() -> Iterator[Watch]:
     def cancel() -> None:
         for prepared, task in driven if seen else ():
             prepared.run.interrupt(seen[0])
-            task.cancel()  # a second time: children are killed without a time of grace
+            task.cancel()  # the second time, children are killed at once
 
     def on_signal(number: int) -> None:
         seen.append(number)
-        if len(seen) > 2:  # two end the run in order; the log is on disk already
+        if len(seen) > 2:  # the first two end the run in order
             os._exit(128 + number)
         cancel()
 
@@ -118,12 +118,12 @@ async def _watch_for_cancel(prepared: PreparedRun, task: asyncio.Task[GoalOutcom
     prepared.run.cancel(str(json.loads(request.read_bytes())["said"]))
     task.cancel()
     await asyncio.sleep(_GRACE)
-    task.cancel()  # a second time: children are killed without a time of grace
+    task.cancel()  # the second time, children are killed at once
 
 
 @contextlib.contextmanager
 def settled(prepared: PreparedRun, ended: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Write the outcome, which a RecordError gets, and close the files of a run that has `ended` or that an error breaks off."""
+    """If the run has `ended`, or at an error, write its outcome and close its files. A RecordError gets the outcome."""
     try:
         try:
             yield
@@ -150,7 +150,7 @@ class HostedRun:
     async def next(
         self, turn: RoundReply | BaseException | Awaitable[RoundReply] | None = None, usage: Usage | None = None
     ) -> str | GoalOutcome:
-        """Check the turn that has ended, or the error that ended it, if there was one; return the next prompt, or the outcome.
+        """Check the last turn, if any: its reply, or the error that ended it. Return the next prompt, or the outcome.
 
         An awaitable is awaited under the deadline. `usage` is what the turn used, if that is not recorded.
         """
@@ -167,7 +167,7 @@ class HostedRun:
 
         with settled(self.prepared, ended=lambda: self.round == 0):
             if usage is not None:
-                # The first event since the agent began to work: from here on the time that it took counts.
+                # This is the first event since the agent began to work, so its time counts from here on.
                 run.recorder.usage("agent", usage)
             step = await run.guarded(work)
             self.round = step.prompt.round if isinstance(step, RunRound) else 0
@@ -184,7 +184,7 @@ class HostedRun:
         return await self.next(asyncio.CancelledError())
 
     def close(self) -> None:
-        """Leave a run that has not ended. After the end, do nothing."""
+        """Close a run that has not ended. After the end, do nothing."""
         if self.round:
             self.round = 0
             self.prepared.close()
@@ -222,7 +222,7 @@ async def resume_run(
                 # Without its dollars an estimate would count as unknown for ever.
                 cost = config.models[account].cost_of(usage)
                 in_flight[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
-        _refuse_unknown_spend(with_cut(run.state.model_copy(update={"plan": plan}), in_flight))
+        _known_shortfall(with_cut(run.state.model_copy(update={"plan": plan}), in_flight))
         for observer in options.observers:
             if isinstance(observer, Rejoining):
                 observer.on_state(run.state)
@@ -254,7 +254,7 @@ def _refuse_low_limits(state: RunState, plan: Plan) -> None:
         option = f"--max-iterations {state.iterations + 10}"
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
         why, option = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", f"--timeout {2 * plan.timeout:g}"
-    elif found := _refuse_unknown_spend(state.model_copy(update={"plan": plan})):
+    elif found := _known_shortfall(state.model_copy(update={"plan": plan})):
         why, option = found.words, f"--tokens {2 * max(total.tokens, plan.tokens or 0)}"
         if found.budget != "tokens":
             option = f"--cost {2 * max(total.cost_usd or 0, plan.cost_usd or 0):.4g}"
@@ -265,8 +265,8 @@ def _refuse_low_limits(state: RunState, plan: Plan) -> None:
     raise UsageError(f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}")
 
 
-def _refuse_unknown_spend(state: RunState) -> Shortfall | None:
-    """Return the budget that would stop the run. Raise UsageError if that is one whose use by an external agent is unknown."""
+def _known_shortfall(state: RunState) -> Shortfall | None:
+    """Return the budget that would stop the run. Raise UsageError if an external agent's usage of it is unknown."""
     found = shortfall(state)
     if found is not None and found.unknown and state.external:
         raise UsageError(f"run {state.goal.run_id} is capped: {found.words}", lifting(state))
@@ -274,7 +274,7 @@ def _refuse_unknown_spend(state: RunState) -> Shortfall | None:
 
 
 def _refuse_other_start(folder: RunFolder, loaded: LoadedRun, handed: Sequence[str]) -> None:
-    """Refuse a run without the parts that only its program can make, or whose record of the start was changed."""
+    """Raise UsageError if a part that a program passed is missing, RecordError if the record of the start was changed."""
     started, state = loaded.started, loaded.state
     if missing := ", ".join(name for name in started.handed if name not in handed):
         raise UsageError(

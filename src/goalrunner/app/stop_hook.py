@@ -1,6 +1,6 @@
-"""The Stop hook of Claude Code: a session is a run whose agent is the session, checked each time that it wants to stop.
+"""The Stop hook of Claude Code: a session is the agent of a run, which is checked each time that the session wants to stop.
 
-The process of a hook ends after each event, so the run is left and resumed. GOAL_HOME/hooks keeps which run a session has.
+The process of a hook ends after each event, so the run is closed and resumed. GOAL_HOME/hooks names the run of a session.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from goalrunner.transcripts.source import Source
 START_UNKNOWN = "start not recorded"  # the label of a run that began when the agent had worked already
 GOAL_CHANGED = "goal changed"  # the label of a run whose goal file is not the one that the session began with
 _MOST_ROUNDS = 10  # rounds of a goal without any limit
-_PATIENCE = {"UserPromptSubmit": 30.0, "Stop": 900.0}
+_TIMEOUTS = {"UserPromptSubmit": 30.0, "Stop": 900.0}
 """Seconds for which a check waits until another one in the same workspace has ended."""
 _POLL = 0.2
 _LONGEST = 9_000  # characters of a reason. Claude Code cuts what hooks print at 10,000.
@@ -57,7 +57,7 @@ class HookEvent(BaseModel):
 
     @classmethod
     def parsed(cls, data: bytes) -> Self:
-        """Read the JSON of a hook. Raise UsageError if it is none."""
+        """Read the JSON of a hook. Raise UsageError if it is invalid."""
         # Half of a surrogate pair, where a text was cut, is replaced.
         with contextlib.suppress(ValueError, RecursionError):
             data = json.dumps(json.loads(data), ensure_ascii=False).encode(errors="replace")
@@ -83,7 +83,7 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
             return {}
         if goal_file is None and not session.is_open:
             return _allowed("not checked: the folder has no goal any more") if session.kept.goal else {}
-        until = time.monotonic() + _PATIENCE[name]
+        until = time.monotonic() + _TIMEOUTS[name]
         with _turn(home, until):
             while True:
                 try:
@@ -229,7 +229,7 @@ class _Session:
         if judged:
             with contextlib.suppress(UsageError, ValueError):  # a NUL in the path
                 path = Path(self._event.transcript_path or "")
-                messages = list(_transcript(path)) if path.is_file() else []  # a pipe could stay silent for ever
+                messages = list(_transcript(path)) if path.is_file() else []  # reading a pipe could block
                 refuse_no_chat(messages)
                 return messages
         return [{"role": "assistant", "content": self._event.last_assistant_message or ""}]

@@ -1,4 +1,4 @@
-"""Whether the records of a run are what was written, and whether its verdicts hold, offline."""
+"""Offline verification of a run: its records are as they were written, and its verdicts hold."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from goalrunner.records.run_folder import RunFolder
 
 
 class CitationReview:
-    """Folds a run's records in order, and checks the citations of each verdict by the check that it passed.
+    """Folds a run's records in order, and checks the citations of each verdict again.
 
-    `checked` counts the citations; `unchecked` those whose freshness is not known, because the snapshots are `gone`.
+    `checked` counts the citations; `unchecked` those whose freshness is unknown, because snapshots are missing (`gone`).
     """
 
     def __init__(self, folder: RunFolder, outputs: Sequence[str], home: Path, environ: Mapping[str, str]) -> None:
@@ -97,7 +97,7 @@ class CitationReview:
         return tuple(sorted(change.path for change in await self._store.store.changes(old, new)))
 
 
-_FIRST = ("status", "iterations", "verdict")  # must be in an outcome, and are compared first
+_FIRST = ("status", "iterations", "verdict")  # required in an outcome, and compared first
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
     torn: list[TornTail] = []
     seen: set[str] = set()
     kept: dict[str, str] = {}
-    # One behind: a record has the hash of the one before, so a damaged one is found before it is used.
+    # A record has the hash of the one before it, so a record is used only once the next one was read.
     for found, _ in pairwise(chain(read_lines(folder.events, torn.append), (None,))):
         assert found is not None
         record, place = found[0], found[1].start
@@ -237,7 +237,7 @@ def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> 
             if isinstance(ours[key], dict | list):
                 raise _Damage(path, None, f"{key} differs from the log")
             mine, other = (json.dumps(value, ensure_ascii=False)[:80] for value in (ours[key], theirs[key]))
-            raise _Damage(path, None, f"{key} is {other}, and {mine} by the log")
+            raise _Damage(path, None, f"{key} is {other}, but {mine} in the log")
 
 
 def _table(path: Path) -> dict[str, Any]:

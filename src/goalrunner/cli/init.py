@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from goalrunner.app.doctor import Baseline, Readiness, foresee_run, sandbox_check, take_baseline
+from goalrunner.app.doctor import Baseline, Readiness, check_readiness, sandbox_check, take_baseline
 from goalrunner.app.project import Installed, Project, installed_agents, judge_for, look, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
@@ -49,7 +49,7 @@ def check(
     """
     goal, path = goals.load(goal_file, {}, runnable=False)
     run_options = RunOptions(home=runs.home(), goal_file=path)
-    found = foresee_run(goal, run_options)
+    found = check_readiness(goal, run_options)
     if found.can_check:
         found = replace(found, baseline=_baseline(goal, run_options))
     if json:

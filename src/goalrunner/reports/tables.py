@@ -58,7 +58,7 @@ def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
 
 def _agent_cells(one: AgentFacts) -> tuple[str, ...]:
     usual, *others = one.ways
-    found = [way for way in one.ways if way.is_there] or one.ways
+    found = [way for way in one.ways if way.is_installed] or one.ways
     version = (one_line(one.version) or UNKNOWN) if one.installed else "-"
     abilities = []
     for name in _ABILITIES:  # whether the agent can do it when driven in the usual way, else the way in which it can
