@@ -50,7 +50,7 @@ def test_what_a_controller_cannot_enforce_is_refused_at_construction(
 
 def test_reports_alone_can_never_prove_what_only_the_runner_may() -> None:
     strict = goal(judge={"model": "scripted/none", "require": "runner"})
-    with pytest.raises(UsageError, match=r'require = "runner" and no validator'):
+    with pytest.raises(UsageError, match=r'require = "runner" needs a validator'):
         GoalController(strict)
     for checks in ("true", [lambda response, agent: True]):
         GoalController(strict, validators=checks)

@@ -142,8 +142,8 @@ async def test_a_missing_transcript_is_found(run: FinishedRun) -> None:
         ({"iterations": 1}, "iterations is 1, but 2 in the log"),
         ({"iterations": True}, "iterations is true, but 2 in the log"),
         ({"verdict": None}, "verdict differs from the log"),
-        ({"duration": 0.0}, "duration is 0.0, and "),
-        ({"message": "fine"}, 'message is "fine", and '),
+        ({"duration": 0.0}, "duration is 0.0, but "),
+        ({"message": "fine"}, 'message is "fine", but '),
         ({"evidence": [{"criterion": "another"}]}, "evidence differs from the log"),
     ],
 )

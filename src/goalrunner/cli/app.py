@@ -90,7 +90,7 @@ class _Commands(TyperGroup):
         self.commands = dict.fromkeys(COMMANDS, self)  # only the names are used, for suggestions
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command."""
+        """Import a command and return it; None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"goalrunner.cli.{COMMANDS[cmd_name][0]}")

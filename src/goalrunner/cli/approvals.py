@@ -1,4 +1,4 @@
-"""`goal approve`, `goal deny`, `goal answer` and `goal cancel`: what people decide about a run, from any terminal."""
+"""`goal approve`, `goal deny`, `goal answer` and `goal cancel`: decisions about a run, from any terminal."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _decide(
 
 
 def _waiting(reference: str | None, verb: str) -> RunFolder:
-    """Return the folder of a run; None is the only one that waits for this command. Raise UsageError if none or several do."""
+    """Return the folder of a run; None is the only run that waits for this command. Raise UsageError if it is not one."""
     if reference is not None:
         return runs.find(reference)
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")

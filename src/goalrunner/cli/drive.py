@@ -35,9 +35,9 @@ def drive(
     json: bool,
     quiet: bool,
 ) -> int:
-    """Start a run and drive it with its progress shown, hand over its outcome, and return its exit code.
+    """Start a run, show its progress, write its outcome, and return its exit code.
 
-    `copy` is a copy of the outcome; it and the files for CI were opened before the agent could redirect them.
+    `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
     """
     from goalrunner.records.run_folder import RunFolder
     from goalrunner.reports import open_progress
@@ -157,7 +157,7 @@ class TerminalApprover:
 
 @dataclass(frozen=True)
 class CiFiles:
-    """The files that are wanted, opened before the agent could redirect them."""
+    """The files for CI that options name, opened before the agent could redirect them."""
 
     copies: Mapping[str, output.ResultFile]  # by option: "--junit"
     environ: Mapping[str, str]

@@ -104,7 +104,7 @@ def current_folder() -> Path:
 
 
 def choose_agent(agents: Sequence[Installed], *, ask: bool) -> Installed | None:
-    """Return the only agent, or the one that a person chooses; None if there is none. Raise UsageError if none can be asked."""
+    """Return the only agent, or the one that a person chooses; None if there is none. Raise UsageError if it cannot ask."""
     if len(agents) < 2:
         return agents[0] if agents else None
     if not ask:
@@ -119,6 +119,6 @@ def choose_agent(agents: Sequence[Installed], *, ask: bool) -> Installed | None:
 
 
 def budget_of(tokens: str | None, cost: str | None, unenforced: list[str] | None = None) -> Budget:
-    """Return the budget that options name, with the messages of a goal's. Raise GoalFileError."""
+    """Return the budget that options name. Raise GoalFileError, as for a goal file."""
     given = {"budget.tokens": tokens, "budget.cost_usd": cost, "budget.allow_unenforced": unenforced or None}
     return resolved(None, {"objective": "a budget", **given}).budget

@@ -1,4 +1,4 @@
-"""`goal audit`, `goal calibrate`, `goal canary` and `goal measure`: what judges and records are worth."""
+"""`goal audit`, `goal calibrate`, `goal canary` and `goal measure`: how reliable judges and records are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, one_line, table
 
 _REPORTS = 20  # lines of progress of a calibration
-_NARROWEST = 8  # columns that the faults of a measure always have
+_NARROWEST = 8  # columns of the faults of a measure on a narrow terminal
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
 Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]

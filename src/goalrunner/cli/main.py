@@ -70,7 +70,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
-    """Return what performs a plain `list` or `status` without Typer; None for any other command line."""
+    """Return a function that performs a plain `list` or `status` without Typer; None for any other command line."""
     command, *rest = arguments or [""]
     words, json = [word for word in rest if word != "--json"], "--json" in rest
     if command not in ("list", "status") or len(rest) > len(words) + 1 or any(word.startswith("-") for word in words):

@@ -40,12 +40,12 @@ class Unwritable(GoalError):
 
 
 def prepare() -> None:
-    """Make closed streams and characters that an encoding lacks harmless."""
+    """Replace closed standard streams, and let characters that an encoding lacks be written in ASCII."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets this number; else the next file that is opened would get it
+            os.open(os.devnull, os.O_RDWR)  # the descriptor `number`, which the next opened file would get otherwise
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed before the interpreter started
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
@@ -64,7 +64,7 @@ def _in_plain(error: UnicodeError) -> tuple[str, int]:
 def say(content: Any) -> None:
     """Write a text, bytes, or any other value as indented JSON to stdout, and flush it. Raise ReaderGone or Unwritable.
 
-    In a step of GitHub Actions no line of a text is a command: texts of agents and of tests are printed here.
+    In a step of GitHub Actions, no line of a text is printed as a command: texts may come from agents and tests.
     """
     binary = getattr(sys.stdout, "buffer", None)
     if not isinstance(content, str | bytes):
@@ -72,7 +72,7 @@ def say(content: Any) -> None:
 
         content = json_text(content)
     try:
-        if isinstance(content, bytes) and binary is not None:  # there is none in a stream of a test or of a program
+        if isinstance(content, bytes) and binary is not None:  # a stream that replaces stdout may have none
             sys.stdout.flush()
             binary.write(content)
             binary.flush()
@@ -135,14 +135,14 @@ def is_interactive() -> bool:
 
 
 def agreed(question: str) -> bool:
-    """Ask on stderr and return whether the answer on stdin is a yes; none is one if the question ends with [Y/n]."""
+    """Ask on stderr and return whether the answer on stdin is a yes; an empty one is if the question ends with [Y/n]."""
     complain(question)
     answer = sys.stdin.readline().strip().lower()
     return answer in ("y", "yes") or (not answer and question.endswith("[Y/n]"))
 
 
 def refuse_unasked(what: str, hint: str = "add --yes") -> None:
-    """Raise UsageError if no terminal is there at which a person can agree."""
+    """Raise UsageError if stdin is not a terminal, so that no person can agree."""
     if not sys.stdin.isatty():
         raise UsageError(f"{what}, and stdin is not a terminal", hint)
 
@@ -160,7 +160,7 @@ def typed(question: str, default: str = "", accepts: Callable[[str], bool] = boo
 
 
 def settle() -> None:
-    """Discard what cannot be written: the flush at the end of the interpreter would change the exit code."""
+    """Flush stdout and stderr. Discard what cannot be written, or the interpreter's own flush would change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             try:
@@ -198,8 +198,8 @@ class ResultFile:
     ) -> None:
         """Raise UsageError if nothing can be written there.
 
-        `taken` are files of the run that a copy must not replace, by what they are: "the goal file". Errors name `option`.
-        No link leads out of the `workspaces` and of the current folder: an agent could have made it, to replace another file.
+        `taken` are files that must not be replaced, by description: "the goal file". Errors name `option`. A link that leads
+        out of the `workspaces` or the current folder is an error: an agent could have made it, to replace another file.
         """
         self._name = name = f"{option} {path}"
         self.path = path

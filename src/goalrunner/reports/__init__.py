@@ -1,4 +1,4 @@
-"""What people and machines read of a run: progress, status, listing, outcome. Nothing here drives or changes one."""
+"""The output about runs, for people and programs: progress, status, lists, outcomes. Nothing here changes a run."""
 
 from __future__ import annotations
 

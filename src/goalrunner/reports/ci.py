@@ -1,4 +1,4 @@
-"""What CI systems read of a run: JUnit XML, annotations, a code-quality report, and a log without forged commands."""
+"""Output for CI systems: JUnit XML, annotations, a code-quality report, and a log without forged commands."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LONGEST = 500
 _MOST = 9
 """Places of one run. GitHub shows ten annotations of a step; the first one is about the run."""
 _COMMAND = re.compile("((?:^|[\r\x85\u2028\u2029\ufeff])[^\\S\n]*):(?=:)", re.MULTILINE)
-"""The begin of a command, at the begin of a line as any reader of the log may split them."""
+"""The beginning of a command at the beginning of a line; readers of a log may split lines at any of these characters."""
 _PLACE = re.compile(
     r'\s*(?:File ")?(?:E\s+|-+>\s*|at (?:.* )?\(?(?:file://)?|.* panicked at )?'
     r'(?P<path>[\w./@+-][^\s:()",]*\.\w+)(?::(?P<line>\d+)|\((?P<row>\d+),\d+\)|", line (?P<frame>\d+))'
     r"(?::\d+)?(?:[:)]|, in .*)?\s*(?P<said>.*)"
 )
-"""A place in the output of a test runner, type checker or compiler, and what is said of it."""
+"""A place in the output of a test runner, type checker or compiler, and the message that follows it."""
 _BARE = re.compile(r"[\w.]*")
 """A text that is no message: nothing, or the name of an exception."""
 
@@ -46,7 +46,7 @@ def neutral(text: str) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is red. `path` is relative to the repository, empty if it is not known; `line` counts from 1."""
+    """A failure. `path` is relative to the repository, empty if it is not known; `line` counts from 1."""
 
     title: str
     message: str
@@ -57,7 +57,7 @@ class Problem:
 def problems_of(
     outcome: GoalOutcome, results: Iterable[ValidatorResult], goal_file: str, environ: Mapping[str, str]
 ) -> list[Problem]:
-    """Return what is red at the end of a run that is not complete: the run, then the places that validators name."""
+    """Return the failures of a run that is not complete: the run itself, then the places that failed validators name."""
     if outcome.passed:
         return []
     root = os.path.realpath(environ.get("GITHUB_WORKSPACE") or environ.get("CI_PROJECT_DIR") or outcome.workspace)
@@ -98,7 +98,7 @@ def _places(result: ValidatorResult, outcome: GoalOutcome, root: str) -> Iterato
 
 
 def _inside(path: str, root: str) -> str:
-    """Return the path of an existing file relative to `root`; empty if it is not there, or is a dependency."""
+    """Return the path of an existing file relative to `root`; empty if it is outside of it, missing, or a dependency."""
     try:
         real = os.path.realpath(path)
         inside = os.path.isfile(real) and real.startswith(f"{root}/")  # noqa: PTH113
@@ -109,7 +109,7 @@ def _inside(path: str, root: str) -> str:
 
 
 def github_text(problems: Iterable[Problem], labels: Iterable[str] = ()) -> str:
-    """Return problems as annotations, and one with the labels, which weaken a result: commands for the log of a step."""
+    """Return annotations for the log of a step: one for each problem, and one with the labels, which weaken a result."""
     lines = [_command("error", one) for one in problems]
     if said := "; ".join(labels):
         lines.append(_command("warning", Problem("goal: what weakens the result", cut(one_line(said), _LONGEST))))
@@ -149,7 +149,7 @@ Kind = Literal["", "failure", "error", "skipped"]
 
 
 class Case(NamedTuple):
-    """One test case; without a `kind` it passed, and what it says of a failure is not shown."""
+    """One test case. Without a `kind` it passed, and type, message and details are not shown."""
 
     group: str
     name: str
@@ -174,8 +174,8 @@ def suite_text(
 def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), criteria: Sequence[str] = ()) -> str:
     """Return a run as JUnit XML: a case for the run and for each validator, criterion and limit.
 
-    `results` are the last ones of the validators; the output of hidden ones is left out. Those of `criteria` that the last
-    verdict does not name were not judged, so they are skipped.
+    `results` are the last ones of the validators; the output of hidden ones is left out. Criteria that the last verdict
+    does not name are skipped.
     """
     judged = list(_criterion_cases(outcome))
     names = {case.name for case in judged}
@@ -209,7 +209,7 @@ def _validator_case(result: ValidatorResult) -> Case:
 
 
 def public_remark(result: ValidatorResult) -> str:
-    """Return what a validator's result says; of a hidden one, the summary alone."""
+    """Return the remark on a validator's result; of a hidden one, the summary alone."""
     return result.summary if result.hidden else result.remark
 
 

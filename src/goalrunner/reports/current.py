@@ -84,7 +84,7 @@ class Current:
         self._remember(state.validators)
 
     def follow(self, record: Record) -> None:
-        """Take over a record."""
+        """Process a record."""
         now, event, step = self._monotonic(), record.event, self._narrative.running
         with self._lock:
             if step is not self._step:
@@ -105,7 +105,7 @@ class Current:
         self._durations.update({result.name: result.duration for result in results})
 
     def on_activity(self, activity: Activity) -> None:
-        """Take over an activity."""
+        """Process an activity."""
         now = self._monotonic()
         with self._lock:
             match activity:
@@ -131,19 +131,19 @@ class Current:
                     self._commands[started] = self._since
 
     def on_text(self, delta: str) -> None:
-        """Take over a piece of the agent's text."""
+        """Add a piece of the agent's text."""
         with self._lock:
             self._text, self._retry = (self._text + delta)[-_TEXT_KEPT:], None
 
     def shift(self, seconds: float) -> None:
-        """Leave out so many seconds, in which a person was asked."""
+        """Do not count these seconds, in which a person was asked."""
         with self._lock:
             self._since += seconds
             self._at += seconds
             self._text = ""
 
     def clear(self) -> None:
-        """Forget what runs: the run has ended."""
+        """Forget the running steps, because the run has ended."""
         with self._lock:
             self._step, self._text = None, ""
             self._commands.clear()

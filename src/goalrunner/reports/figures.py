@@ -227,7 +227,7 @@ class Summary:
 
 
 def _number(value: Any) -> float | None:
-    return value if type(value) in (int, float) and abs(value) < 1e300 else None  # True is no number
+    return value if type(value) in (int, float) and abs(value) < 1e300 else None  # True is not a number
 
 
 def redacted_line(counts: Mapping[str, float]) -> str:
@@ -245,7 +245,7 @@ def outcome_text(outcome: GoalOutcome) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return an indented JSON text that contains no command of a CI system, such as `##[add-mask]`, wherever it is printed."""
+    """Return indented JSON without text that a CI system would read as a command, such as `##[add-mask]`."""
     return LOG_COMMAND.sub(r"\\u0023", json.dumps(value, indent=2)) + "\n"
 
 

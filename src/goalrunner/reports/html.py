@@ -28,13 +28,13 @@ from goalrunner.reports.status import closing_lines, label_lines
 from goalrunner.reports.steps import LONGEST_WORDS
 
 _STEPS, _DIFF = 6_000, 4_000
-"""Steps, and lines of diffs that a page shows at most: they are shared out among the rounds."""
+"""Most steps, and most lines of diffs, that a page shows. They are divided among the rounds."""
 _OUTPUTS = 3_000
-"""Newest steps whose output is shown; beside these what the verdict cites."""
+"""Newest steps whose output is shown, besides those that the verdict cites."""
 _LONGEST, _SHORTEST, _MANY = 4_000, 400, 200
-"""Bytes at each end of one output: of what the verdict cites, and of one among many."""
+"""Bytes at each end of an output; with more than _MANY steps, _SHORTEST of those that the verdict does not cite."""
 _OPEN = 5
-"""Rounds up to which all of them are unfolded."""
+"""If a run has at most so many rounds, all of them are unfolded."""
 
 _Words = Callable[[TranscriptRef], str]
 _Ends = Callable[[ArtifactRef, int], tuple[bytes, bytes]]
@@ -56,7 +56,7 @@ class Entry:
     observation: Observation | None = None
     output: Excerpt | None = None
     is_hidden: bool = False
-    """Whether a hidden validator made it: its output stays in the records, because an agent could read the page."""
+    """Whether it is of a hidden validator, whose output is not shown, because an agent could read the page."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Round:
 
     @property
     def failing(self) -> int | None:
-        """Tests that failed; of a validator that does not count them, one. None if no validator ran."""
+        """Tests that failed; a failed validator that does not count them is one. None if no validator ran."""
         failed = sum(result.tests_failed or 1 for result in self.results if not result.passed)
         return failed if self.results else None
 
@@ -133,7 +133,7 @@ class RunPage:
             self.rounds.append(Round(event.round, record.elapsed, usage))
         here = self.rounds[-1]
         here.seconds, here.total = record.elapsed - here.began, usage
-        if isinstance(event, events.RoundStarted | events.RunEnded):  # what they say of a round, its heading says
+        if isinstance(event, events.RoundStarted | events.RunEnded):  # the heading of the round says the rest
             lines = [line for line in lines if isinstance(line, Fact) and line.tone == "warn"]
         entries = [Entry(line) for line in lines]
         match event:
@@ -245,15 +245,15 @@ def _add_charts(pages: Sequence[RunPage]) -> None:
         for page, part in rounds
         if (value := _value(part, title))
     ]
-    first, last = (choose((number for _, _, number, _, _ in points), default=0) for choose in (min, max))
+    numbers = [point[2] for point in points]
     for (page, title), group in groupby(points, key=lambda point: point[:2]):
         top = max(point[3:] for point in points if point[1] == title)
         scale = (1.0, "1.00") if title == "Score" else top
-        page.charts.append(Chart(title, [point[2:] for point in group], scale, first, last))
+        page.charts.append(Chart(title, [point[2:] for point in group], scale, min(numbers), max(numbers)))
 
 
 def _text(value: Any) -> Any:
-    """Return what an expression of the template shows: no text of an agent has control or direction characters."""
+    """Return a value of a template without control and direction characters, which a text of an agent may have."""
     return clean(value) if type(value) is str and not (value.isascii() and value.isprintable()) else value
 
 
@@ -264,7 +264,7 @@ def page_text(pages: Sequence[RunPage]) -> str:
 
 
 def rendered(template: str, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:
-    """Return a text from a template beside this module. A page has one stylesheet, no script, and no text that is markup."""
+    """Return a filled-in template of this folder. A page has one stylesheet and no script; all values are escaped."""
     folder = Path(__file__).parent
     environment = Environment(
         loader=FileSystemLoader(folder),

@@ -118,12 +118,12 @@ class CalibrationReport:
 
     @property
     def faults(self) -> list[str]:
-        """What does not count, and why, a sentence for each."""
+        """Why samples do not count, a sentence for each."""
         return list(map(_fault_text, self.calibration.faults))
 
     @property
     def thresholds(self) -> list[tuple[str, str, str]]:
-        """Of each series that a run can have: its name, the finding, and the line for the goal file, or an empty text."""
+        """Name, finding and line for the goal file (or an empty text) of each series whose policy a run can have."""
         found = []
         for one in self.statistics.series:
             if one.threshold is not None and one.series.policy != "no-citations":
@@ -161,7 +161,7 @@ def _closing(report: CalibrationReport) -> Iterator[Fact]:
 
 
 def calibration_value(report: CalibrationReport) -> dict[str, Any]:
-    """Return the same as a JSON value."""
+    """Return a calibration as a JSON value."""
     calibration = report.calibration
     return {
         "dataset": str(report.dataset),
@@ -243,7 +243,7 @@ def _agreement_text(one: Agreement) -> str:
 
 
 def threshold_text(found: Threshold) -> str:
-    """Return what a minimum score does to the rates, and whether so few samples can show it."""
+    """Return the rates with a minimum score, and whether there are enough samples to show them."""
     target = f"{100 * found.target:g} %"
     if not found.false_accept.of:
         return "the dataset has no incomplete transcript that was judged, so no threshold can be found"

@@ -34,7 +34,7 @@ _NOT_IN_XML = "\ufffe\uffff"
 
 @lru_cache(maxsize=4096)
 def _visible(character: str) -> str:
-    """Return what is shown of a character: nothing of control and direction characters."""
+    """Return a character as it is shown; an empty text for control and direction characters."""
     if character in _SPACES:
         return " "
     if character in _JOINERS or character == "\n":
@@ -82,7 +82,7 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
 
 
 def hanging(line: str, columns: int, rows: int) -> list[str]:
-    """Return a clean line of output on at most so many rows: its own indentation, and two more columns for what follows."""
+    """Return a clean line of output on at most so many rows; rows after the first are indented by two more columns."""
     lead = line[: min(len(line) - len(line.lstrip()), columns // 2)]
     first, *more = wrap(line, columns - len(lead) - 2, rows) if width(line) > columns else [line.strip()]
     return [lead + first, *(f"{lead}  {part}" for part in more)]
@@ -121,21 +121,21 @@ Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 _CODES: dict[Tone, str] = {"dim": "2", "good": "32", "bad": "31", "warn": "33", "bold": "1"}
 
 LABEL_COLUMNS, INDENT = 11, 13
-"""Columns of a label, and before what stands below a step."""
+"""Columns of a label, and the indentation of rows below a step."""
 _NAME_COLUMNS, _LONGEST_NAME = 7, 16
 _SUBJECT_COLUMNS, _WIDE_SUBJECT_COLUMNS = 23, 48
 _TIME_END = 9
-"""Columns behind the subject's at which a time ends."""
+"""Columns between the end of the subject's column and the end of a time."""
 _BESIDE = 38
 """Columns of the first of two texts on one line, with two spaces at least."""
 _STEP_ROWS, _MOST_ROWS = 4, 12
-"""Rows of a terminal that the subject or remark of a step may take, and any other text."""
+"""Most rows of a terminal for the subject or remark of a step, and for any other text."""
 TAIL = 10
 """Lines of a failed validator's output that are shown."""
 ASKED = "?"
 """The mark of what a person is to decide on."""
 _LONGEST = 2_000
-"""Characters of one text in a pipe, where no width cuts it."""
+"""Most characters of one text in a pipe, which has no width."""
 _DESIGN_WIDTH = 80
 
 

@@ -81,7 +81,7 @@ class LiveProgress(Progress):
         self._current.on_text(delta)
 
     def on_activity(self, activity: Activity) -> None:
-        """Take over what happens between two events; ring if a person is needed."""
+        """Process an activity; ring the bell if a person is needed."""
         super().on_activity(activity)
         if isinstance(activity, PersonNeeded) and activity.bell and self._signals:
             self._write(f"\x1b]0;{clean(activity.text)}\x07\x07")

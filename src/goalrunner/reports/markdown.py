@@ -1,4 +1,4 @@
-"""The summary of a run in Markdown, in which no text of an agent has a meaning."""
+"""The summary of a run in Markdown. Texts of agents are escaped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def summary_markdown(
     """Return verdict, evidence, what is missing, changed files, spend, and the commands that come next.
 
     `files` are those that the run changed; `red` are the validators that failed last, whose output is shown unless they are
-    hidden; `origin` is that of `origin_of`.
+    hidden; `origin` is the result of `origin_of`.
     """
     groups = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
     steps = [f"{step.text}  # {step.label}" for step in next_steps(summary_of(outcome, origin))]
@@ -76,7 +76,7 @@ def _citation(row: EvidenceRow) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the beginning of a text as one line of Markdown in which nothing has a meaning."""
+    """Return the beginning of a text as one line of Markdown, escaped."""
     return _title(text, _SPECIAL)
 
 

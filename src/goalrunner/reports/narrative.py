@@ -1,4 +1,4 @@
-"""The lines of a run as they happen, from the first ones on; and a resolved goal as text."""
+"""The events of a run as lines, as they happen; and a resolved goal as text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _RUNNING: dict[type, Step | None] = {
 def start_lines(
     started: events.RunStarted, created: events.GoalCreated | None, place: str = "", *, resumed: bool = False
 ) -> Iterator[Line]:
-    """Yield workspace, run, models, and unless it is `resumed` limits and warnings; `place` is as "git, clean"."""
+    """Yield workspace, run, models, and, unless `resumed`, limits and warnings; `place` is "git, clean", for example."""
     workspace = " · ".join(filter(None, (home_path(started.workspace), place)))
     yield Fact("workspace", workspace, beside=("run", created.goal.run_id) if created else None)
     agent = started.agent_command or model_name(started.models.get("agent", "")) or "a conversation that was passed in"
@@ -139,7 +139,7 @@ def _running(event: events.Event, before: Step | None) -> Step | None:
 
 
 class Narrative:
-    """Makes lines of the records of one run, in their order.
+    """Returns the lines of the records of one run, in their order.
 
     `running` is the current step, for a live terminal; `label` is the label of the next line; `red` are the validators that
     failed in the last check; `missing` is what was missing in the last verdict; `origin` is what the first events say.
@@ -173,7 +173,7 @@ class Narrative:
         return [*ended, *map(self.labelled, self._lines(record.event)), *self.spending.add(record)]
 
     def _round_end(self, record: events.Record) -> Iterator[Line]:
-        """Yield duration, changes and spend of the round that is over; of an only round the last line says them."""
+        """Yield duration, changes and spend of a round that is over; of an only round, the run's last line shows them."""
         event, number = record.event, self.round
         over = isinstance(event, events.RoundStarted) or (isinstance(event, events.RunEnded) and number > 1)
         if self._finished and over:

@@ -31,9 +31,9 @@ _REPLACED = ("goal approve ", "goal answer ", "goal resume ")
 
 
 def origin_of(source: RunStarted | RunState) -> dict[str, Any]:
-    """Return what the first events of a run say beside its outcome, as values of its summary.
+    """Return values for a summary that are in the first events of a run, but not in its outcome.
 
-    `handed` are the parts that a program made: with some, the command line cannot resume the run.
+    `handed` are the parts that a program passed; the command line cannot resume a run that has some.
     """
     unmatched = [note for note in source.notes if note.startswith(("protect: ", "editable: "))]
     ended = getattr(source, "round_ended", False)
@@ -83,7 +83,7 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
     is_wrong = has_file and (reason in ("impossible", "baseline_green") or (early and reason in _WRONG_KEYS))
     if reason != "cancelled" and not is_wrong and not summary.texts("handed"):
         yield from _going_on(summary)
-    # Of a run the goal is fixed, so a wider `editable` needs a new one.
+    # The goal of a run is fixed, so a wider `editable` needs a new run.
     changes = summary.texts("protected_changes")
     if paths := [line.rpartition(" (")[0] for line in changes if line.endswith(_NOT_EDITABLE)]:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""

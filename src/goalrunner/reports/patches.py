@@ -28,7 +28,7 @@ _MOST = 40
 
 
 def patch_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with its kind: "+", "-" and " " in a hunk, "@" before it, "diff" before those, else empty."""
+    """Yield each line with its kind: "+", "-" or " " in a hunk, "@" for its header, "diff" for a file's header, else empty."""
     old = new = 0
     for line in text.split("\n")[:-1]:
         kind = line[:1]
@@ -126,7 +126,7 @@ def _highlighted(text: str, lexer: Any) -> str:
 
 
 def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:
-    """Return the patch for a terminal, without escape sequences of the files."""
+    """Return the patch for a terminal, without the escape sequences that files contain."""
     lines = []
     for kind, line in patch_lines(patch.text):
         text, colour = clean(line.expandtabs()), _COLOURS.get(kind, "") if colours else ""

@@ -122,7 +122,7 @@ class Progress:
             self._write("::endgroup::\n")
 
     def on_activity(self, activity: Activity) -> None:
-        """Take over what happens between two events."""
+        """Process an activity, which happens between two events."""
         self._current.on_activity(activity)
         if isinstance(activity, Remark):
             self._notes.append(Fact("note", activity.text, "warn"))
@@ -133,7 +133,7 @@ class Progress:
         self._current.look(scratch, records)
 
     def _print_notes(self) -> None:
-        """Print the notes that came meanwhile, unless a person is asked."""
+        """Print the notes that wait, unless a person is asked."""
         with self._turn:
             if not self._asking:
                 notes, self._notes = self._notes, []
@@ -175,7 +175,7 @@ class Progress:
 
 
 def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether the stream is a terminal whose lines can be redrawn; in CI there is none, whatever it seems to be."""
+    """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
     try:
         return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not is_set(environ, "CI")
     except ValueError:

@@ -169,7 +169,7 @@ def _approval(item: Approval) -> str:
 
 
 def why(state: RunState) -> str:
-    """Return the next step for this state, and so why the run continues or stopped."""
+    """Return the next step for this state in words: why the run continues, or why it stopped."""
     step = decide(state)
     match step:
         case TakeBaseline():
@@ -194,7 +194,7 @@ def why(state: RunState) -> str:
 
 
 def verification_text(done: Verification) -> str:
-    """Return what was checked, or the first fault; then what could not be checked."""
+    """Return what was checked, or the first damage; then what could not be checked."""
     notes = "".join(f"note: {one_line(note)}\n" for note in done.notes)
     if done.broken is not None:
         place = done.broken.file if done.broken.byte is None else f"{done.broken.file}, byte {done.broken.byte}"

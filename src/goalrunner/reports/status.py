@@ -1,4 +1,4 @@
-"""How a run stands: `goal status`, its last lines, and the labels that weaken it."""
+"""The status of a run: `goal status`, its last lines, and the labels that weaken its result."""
 
 from __future__ import annotations
 
@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, RUNNING, UNREADABLE, Summary, redacted_line
-from goalrunner.reports.layout import (
-    TAIL,
-    Fact,
-    Line,
-    Tone,
-    facts,
-    home_path,
-    model_name,
-    one_line,
-    output_lines,
-)
+from goalrunner.reports.layout import TAIL, Fact, Line, Tone, facts, home_path, model_name, one_line, output_lines
 from goalrunner.reports.next_steps import message_lines, next_steps, summary_of
 
 if TYPE_CHECKING:
@@ -147,8 +137,8 @@ def closing_lines(
 ) -> Iterator[Line]:
     """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
 
-    `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `shown` is what
-    is missing by the last line about the judge; `origin` is that of `origin_of`.
+    `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `shown` is
+    what the last line about the judge says is missing; `origin` is the result of `origin_of`.
     """
     yield Fact(outcome.status.value, figures_text(outcome), _TONES.get(outcome.status.value, "plain"))
     if not outcome.passed:

@@ -224,7 +224,7 @@ class Spending:
                 yield Fact("warning", f"{text} are spent ({figures.share(amount, limit)} of the limit)", tone="warn")
 
     def parts(self, seconds: float, *, began: bool = False) -> list[str]:
-        """Return time, tokens and dollars, each with its limit. After a round `began`, no report is no usage of 0."""
+        """Return time, tokens and dollars, each with its limit. Once a round `began`, unreported usage is unknown, not 0."""
         plan, usage = self.plan or Plan(), self.usage
         if self.external and began and not (usage.calls or usage.tokens or usage.known_cost_usd):
             usage = Usage.unknown()

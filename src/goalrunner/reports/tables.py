@@ -34,7 +34,7 @@ _RUN_HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED"
 UNKNOWN = "unknown"
 """Shown if the usage is unknown; a dash: nothing was used."""
 _MIN_GOAL, _NARROWEST = 16, 8
-"""Columns of the goal below which other columns are left out, and those that it always has."""
+"""With fewer columns for the goal, other columns are left out; it always has the second number."""
 _DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS")
 """Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
 _ROWS = 4
@@ -78,7 +78,7 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def diagnosis_value(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return the same as a JSON value."""
+    """Return a diagnosis as a JSON value."""
     used = diagnosis.used.model_dump(mode="json") if diagnosis.used else None
     checks = [asdict(check) for check in diagnosis.checks]
     return {"agent": diagnosis.agent, "usable": diagnosis.usable, "checks": checks, "usage": used}
@@ -126,7 +126,7 @@ def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) 
 
 
 def audit_lines(audits: Sequence[TranscriptAudit]) -> list[str]:
-    """Return how many audits there are of each result, what was used, and whose word the evidence is."""
+    """Return how many audits there are of each result, what was used, and the source of the evidence."""
     counts: Counter[str] = Counter(audit.result for audit in audits)
     results = [f"{counts[name]:,} {name}" for name in _RESULTS if counts[name]]
     from goalrunner.core.outcome import Usage

@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 
 class ScriptExhausted(AssertionError):
-    """A double was called more often than its script allows."""
+    """A double was called after the end of its script."""
 
 
 def _next(script: Sequence[Item], used: int, owner: str, noun: str) -> Item:
