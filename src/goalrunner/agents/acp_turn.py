@@ -30,7 +30,10 @@ _DONE, _FAILED = "completed", "failed"
 _FIELDS = ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput")
 _DESCRIBING = ("content", "locations", "rawInput")
 """Keys that describe an action. A permission request of OpenHands has none of them, and an id of no known call."""
-_EXIT_CODES = ("exit_code", "exitCode", "metadata.exit")
+_EXIT_CODES = (
+    *("exit_code", "exitCode", "exit_status", "exit"),
+    *("metadata.exit", "metadata.exit_code", "metadata.exitCode"),
+)
 _OUTPUTS = ("formatted_output", "aggregated_output", "output", "text", "error")
 
 Rule = Callable[[Literal["shell", "write"], str], bool]
