@@ -51,3 +51,13 @@ def test_a_pattern_that_matches_nothing_is_named(workspace: Path, line: str) -> 
 
 def test_without_the_keys_there_is_no_warning(workspace: Path) -> None:
     assert unmatched_patterns(goal(workspace, allow=["nothing/**"]), workspace, os.environ) == ()
+
+
+def test_patterns_start_at_a_workspace_within_a_repository(tmp_path: Path) -> None:
+    make_repository(tmp_path / "ws", {f"pkg[1]/{path}": text for path, text in FILES.items()})
+    workspace = tmp_path / "ws/pkg[1]"
+    given = goal(workspace, protect=["/src/**", "tests/unit/*.py", "*.py", "pkg[1]/**", "lib/**"])
+    assert unmatched_patterns(given, workspace, os.environ) == (
+        'protect: "pkg[1]/**" matches no file',
+        'protect: "lib/**" matches no file',
+    )

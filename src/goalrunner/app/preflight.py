@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -146,9 +147,15 @@ def describe_checks(
 def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sentence for each pattern of `protect` and `editable` that matches no file of the repository."""
     config, found = goal.workspace, []
+    if not (config.protect or config.editable):
+        return ()
+    above = ask_git(workspace, "rev-parse", "--show-prefix", environ=environ, timeout=60.0)[1]
+    prefix = re.sub(r"([\\*?\[])", r"\\\1", os.fsdecode(above).rstrip("\n"))
     for key, lines in (("protect", config.protect), ("editable", config.editable)):
         for line in dict.fromkeys(lines):
             pattern = line.removeprefix("!")
+            if "/" in pattern.rstrip("/"):  # git takes it from the top of the repository
+                pattern = f"/{prefix}{pattern.removeprefix('/')}"
             command = ("ls-files", "-z", "--cached", "--others", "--ignored", f"--exclude={pattern}")
             any_case = {"core.ignoreCase": "true"}
             code, files, _ = ask_git(workspace, *command, environ=environ, timeout=60.0, settings=any_case)
