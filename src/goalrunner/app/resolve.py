@@ -13,7 +13,7 @@ from goalrunner.app.preflight import Choice, choose_environment, needs_environme
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions, goal_models, goal_redactor, withheld
 from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, secret_goal_file, workspace_of
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.run_state import RunState
@@ -204,7 +204,10 @@ def within_parent(goal: Goal, home: Path) -> Goal:
     """
     if not goal.parent:
         return goal
-    folder = find_run(home, goal.parent)
+    try:
+        folder = find_run(home, goal.parent)
+    except RunNotFound as error:
+        raise RunNotFound(f"parent: {error.message}", error.hint) from None
     state = load_state(folder)
     mine, theirs = goal.approvals, state.plan.approvals
     approvals = {
