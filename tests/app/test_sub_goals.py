@@ -87,7 +87,7 @@ def test_a_sub_goal_may_edit_less(workspace: Path) -> None:
 
 def test_a_parent_that_does_not_exist_is_refused_before_the_run(workspace: Path, own_home: Path) -> None:
     run(workspace, "All is done.")
-    with pytest.raises(RunNotFound, match='^parent: no run "zzzz"'):
+    with pytest.raises(RunNotFound, match=r'^parent: no run "zzzz"'):
         run(workspace, "A part is done.", parent="zzzz")
     assert len(list((own_home / "runs").iterdir())) == 1
 

@@ -176,6 +176,13 @@ def test_check_of_a_goal_without_a_check_is_an_error_in_the_goal_file_and_propos
     assert 'or judge = "openai/gpt-5-mini" (or give --judge)' in capsys.readouterr().err
 
 
+def test_check_says_why_no_validator_was_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = '[agent]\nuse = "command"\ncommand = "true"\n'
+    (project / "goal.toml").write_text(f'objective = "x"\n{agent}[[validators]]\npython = "checks:count"\n')
+    assert main(["check"]) == 0
+    assert "baseline   not run: hidden validators and those in Python run only after a round" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_check_names_a_validator_that_cannot_run(project: Path) -> None:
     (project / "goal.toml").write_text('objective = "x"\nvalidator = "no-such-program"\nmodel = "scripted/r"\n')

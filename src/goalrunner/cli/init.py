@@ -78,7 +78,8 @@ def _check_lines(goal: Goal, found: Readiness, command: str) -> Iterator[Line]:
     yield from check_lines(found.checks)
     yield from (Fact(label, text, tone="warn" if label == "warning" else "plain") for label, text in found.lines)
     if found.baseline is None:
-        yield Fact("baseline", "not run" if goal.validators else "none: the goal has no validator")
+        why = "" if found.problems else ": hidden validators and those in Python run only after a round"
+        yield Fact("baseline", f"not run{why}" if goal.validators else "none: the goal has no validator")
     else:
         yield from _baseline_lines(found.baseline)
     if found.problems:
