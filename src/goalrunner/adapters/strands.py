@@ -53,7 +53,6 @@ __all__ = [
     "run_goal",
 ]
 
-
 run_goal, arun_goal, resume, aresume = LIBRARY.run_goal, LIBRARY.arun_goal, LIBRARY.resume, LIBRARY.aresume
 
 

@@ -63,7 +63,7 @@ class AcpCall:
 
     @property
     def status(self) -> str:
-        """Such as "pending", "in_progress", "completed" and "failed"."""
+        """The status that the agent reports: "pending", "in_progress", "completed", "failed" or another."""
         return text(self._known.get("status")) or "pending"
 
     @property

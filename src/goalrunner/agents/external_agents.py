@@ -23,7 +23,6 @@ ACP, COMMAND = "acp", "command"
 GROUP = "goalrunner.agents"
 """The entry-point group in which other packages register subclasses of AgentParser."""
 
-
 _RESERVED = (BUILTIN, COMMAND, ACP)
 BUILT_IN = {
     "claude": "Claude",
@@ -111,7 +110,7 @@ _READ_IT = "Read the file {path} whole, and do what it says: it holds your task,
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a process is started. `prompt_file` must be removed after it."""
+    """The command and the stdin of a process. `prompt_file` must be removed after its end."""
 
     argv: tuple[str, ...]
     stdin: bytes | None = None

@@ -120,7 +120,7 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class CallStarted:
-    """A tool call begins. An event with the same id adds to it."""
+    """The beginning of a tool call. A second event with the same id adds a missing command."""
 
     id: str
     tool: str = ""
@@ -141,7 +141,7 @@ class CallFinished:
 
 @dataclass(frozen=True)
 class UsageReported:
-    """What the agent used. `cost` is in US dollars, None if unknown; `cumulative`: totals of the session so far."""
+    """Usage of the agent. `cost` is in US dollars, None if unknown. `cumulative`: totals of the session so far."""
 
     input: int = 0
     output: int = 0

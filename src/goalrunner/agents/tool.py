@@ -27,7 +27,7 @@ class ToolError(Exception):
 
 @dataclass(frozen=True)
 class Effect:
-    """What a call would do, for its approval. `text` is the command line or the path, `preview` a diff."""
+    """The action that a person approves. `text` is the command line or the path, `preview` a diff."""
 
     kind: Literal["shell", "write"]
     text: str
@@ -36,7 +36,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class ToolOutput:
-    """What a tool did: facts, the whole output, a summary of a few words, and seconds."""
+    """The result of a tool: facts, the whole output, a summary of a few words, and seconds."""
 
     facts: tuple[str, ...]
     output: bytes | Path
@@ -65,7 +65,7 @@ class Tool(BaseModel):
     writes: ClassVar[bool] = True
     """Whether a call may change the workspace."""
     notice: ClassVar[Literal["blocked", "question"] | None] = None
-    """What a call reports to the run: the agent cannot go on, or asks a person."""
+    """The kind of notice that a call gives to the run: the agent cannot go on, or asks a person."""
 
     def shown(self) -> str:
         """Return the text under which the call is recorded: its first argument."""

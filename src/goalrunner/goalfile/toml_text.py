@@ -38,7 +38,7 @@ class Positions:
         return self._nearest(self.keys, path)
 
     def value(self, path: Key) -> Place:
-        """Return where the value of `path` begins, or the nearest table around it."""
+        """Return the place of the value of `path`, or of the nearest table around it."""
         return self._nearest(self.values, path)
 
     def below(self, table: Key) -> Positions:

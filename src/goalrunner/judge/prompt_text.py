@@ -92,7 +92,6 @@ LEFT = "Processes that the agent left running at the end of its last turn, by na
 
 HAPPENED = "What happened, oldest first:"
 
-
 STALE = "An observation marked stale no longer counts: what it depends on changed after it."
 
 REPORTED = (

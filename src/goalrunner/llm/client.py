@@ -20,8 +20,7 @@ from goalrunner.llm.transport import Draft, Reply, Request, Tape, ToolSpec
 Answer = TypeVar("Answer")
 
 DEFAULT_TIMEOUT = 600.0
-"""Seconds that one call may take; `params["timeout"]` sets another."""
-
+"""Seconds that one call may take; `params["timeout"]` replaces it."""
 
 RETRIES = 5
 """How many times a failed call is repeated."""

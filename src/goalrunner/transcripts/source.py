@@ -87,7 +87,7 @@ class Source:
 
     @property
     def is_json(self) -> bool:
-        """Whether it is a file that begins like JSON."""
+        """Whether the source is a file that begins with `[` or `{`."""
         return self.head.startswith((b"[", b"{"))
 
     @cached_property
