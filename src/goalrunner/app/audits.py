@@ -22,6 +22,7 @@ from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, 
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.observation import Observation, Trail
+from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import LLMJudge
@@ -205,9 +206,10 @@ class Auditor:
             return job.result("unreadable", f"the transcript is not whole: {saved.partial}")
         async with self._locks[key]:  # equal transcripts are judged once
             if known := self._kept.get(key):
-                used = known if self._measuring else TranscriptAudit(transcript="", result="complete")
-                update = {"usage": used.usage, "seconds": used.seconds, "is_known": True}
-                return known.model_copy(update={**update, "transcript": _shown(job.path)})
+                update: dict[str, Any] = {"transcript": _shown(job.path), "is_known": True}
+                if not self._measuring:
+                    update |= {"usage": Usage(), "seconds": 0.0}
+                return known.model_copy(update=update)
             if stop := self.spending.stop:
                 return job.result("not audited", stop, key)
             return await self._new(job, saved, key)

@@ -44,7 +44,7 @@ class GoalDone:
 
 
 class GoalController:
-    """Decides after each run of your agent whether to go on. (Source: OpenHands' GoalController.)
+    """Decides after each run of your agent whether it has to continue. (Source: OpenHands' GoalController.)
 
     Call `start()` for the first user message, then `on_run_finished(messages)` after each run of the agent, with its
     whole chat so far. Both block: validators run and the judge is asked inside; in an event loop, await `astart()` and

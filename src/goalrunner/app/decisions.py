@@ -78,7 +78,7 @@ def decide(
     if recorded.decision == "expired":
         raise UsageError(
             f"{approval.id} of run {folder.run_id} expired at {approval.expires_at}; it can no longer be {decision}",
-            f"goal resume {folder.run_id} goes on without it",
+            f"goal resume {folder.run_id} continues without it",
         )
     return recorded, journal.state
 
@@ -111,7 +111,7 @@ def reply(
 
 @contextlib.contextmanager
 def _waiting_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn) -> Iterator[Journal]:
-    """Open a run that may wait for a person. Raise UsageError if it is over for good, or if a process drives it."""
+    """Open a run that may wait for a person. Raise UsageError if it has ended permanently, or if a process drives it."""
     try:
         with _open_run(folder, environ, on_torn) as journal:
             refuse_final(journal.state)
@@ -150,7 +150,7 @@ def open_question(state: RunState, number: int | None) -> str:
 
 
 def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] = os.environ) -> RunState:
-    """End a run for good, and return its last state. Raise UsageError if it is over for good already."""
+    """End a run permanently, and return its last state. Raise UsageError if it has ended permanently already."""
     refuse_final(load_state(folder))
     message = f"cancelled by {person()}" + (f": {reason}" if reason else "")
     until = time.monotonic() + _CANCEL_TIMEOUT

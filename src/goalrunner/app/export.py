@@ -80,12 +80,10 @@ class RunChange:
             for snapshot in (self._start, self._end):
                 await store.read(snapshot, path)
         # `diff-tree -- PATH` would include a whole folder that replaced a file, so a tree with these paths is compared.
-        rows = [
-            b"%s %s\t%s\0" % (after[path].mode.encode(), after[path].blob.encode(), raw(path))
-            if path in after
-            else b"0 %s\t%s\0" % (b"0" * len(before[path].blob), raw(path))
-            for path in sorted(paths, key=after.__contains__)  # deleted ones first: a folder may replace a file
-        ]
+        rows = []
+        for path in sorted(paths, key=after.__contains__):  # deleted ones first: a folder may replace a file
+            mode, blob = (after[path].mode, after[path].blob) if path in after else ("0", "0" * len(before[path].blob))
+            rows.append(f"{mode} {blob}\t".encode() + raw(path) + b"\0")
         start = f"{self._start.tree}:content"
         with tempfile.TemporaryDirectory() as scratch:
             ask = partial(self._git.ask, index=Path(scratch) / "index")

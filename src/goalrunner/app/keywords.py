@@ -38,7 +38,7 @@ class MinimalConversation(Protocol):
 
 
 class CommonKeywords(TypedDict, total=False):
-    """The keywords of a new run and of one that goes on."""
+    """The keywords of a new run and of a resumed one."""
 
     judge: JudgeChoice
     validators: Checks

@@ -153,8 +153,8 @@ async def aresume(
 
     The goal is the one that was recorded; `max_iterations`, `timeout`, `tokens` and `cost_usd` replace its limits (inf: no
     limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`, if it
-    has one. Parts that only a program can make are given again: callable validators, a callable
-    `resume_prompt`, a critic, and a judge that is a function. Raise UsageError if one is missing, or if the run cannot go on.
+    has one. Parts that only a program can make are given again: callable validators, a callable `resume_prompt`, a
+    critic, and a judge that is a function. Raise UsageError if one is missing, or if the run cannot be resumed.
     """
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))
@@ -175,7 +175,7 @@ class Earlier:
     note: str
 
     async def resume(self) -> PreparedRun:
-        """Open the run again. Raise GoalError if it cannot go on."""
+        """Open the run again. Raise GoalError if it cannot be resumed."""
         return await resume_run(self.folder, self.loaded, self.options, self.limits, note=self.note)
 
     def redact(self, text: str) -> str:
@@ -233,7 +233,7 @@ def _validators(goal: Goal, loaded: LoadedRun, given: Checks) -> tuple[Validator
     specs, own = split_checks(given)
     commands = {spec.run or spec.python for spec in goal.validators}
     if new := [spec.run or spec.python for spec in specs if (spec.run or spec.python) not in commands]:
-        raise UsageError(f"the run has no validator {new[0]}", "a run goes on with its own validators; omit it")
+        raise UsageError(f"the run has no validator {new[0]}", "a run is resumed with its own validators; omit it")
     named, plan = {spec.name for spec in goal.validators}, loaded.state.plan
     wanted = sorted(item for item in (*plan.validators, *plan.hidden) if item not in named)
     found = sorted(validator.name for validator in own)

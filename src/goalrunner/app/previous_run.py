@@ -125,7 +125,7 @@ def load_state(folder: RunFolder) -> RunState:
 
 
 def refuse_final(state: RunState) -> None:
-    """Raise UsageError for a run that is over for good."""
+    """Raise UsageError for a run that has ended permanently."""
     run = state.goal.run_id
     if state.stop_reason in FINAL:
         ended = "is already complete" if state.status is GoalStatus.COMPLETE else "was cancelled, which is final"

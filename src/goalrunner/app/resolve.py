@@ -135,7 +135,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     if check is not None and check.kind == "in-place" and options.live:
         why = check.why or 'the goal says check = "in-place"'
         raise UsageError(
-            f"the validators cannot run beside an agent that goes on: {why}",
+            f"the validators cannot run while the agent keeps working: {why}",
             "use a system with overlays and remove check from the goal file, or give [workspace] setup for a checkout",
         )
     secret = secret_goal_file(goal, options.goal_file)

@@ -1,4 +1,4 @@
-"""The options of a run beside its goal, its models and secrets, and the forms of judges, critics and checks."""
+"""The options of a run besides its goal, its models and secrets, and the forms of judges, critics and checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run is given beside its goal, by the command line or by a calling program."""
+    """What a run is given besides its goal, by the command line or by a calling program."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     home: Path = field(default_factory=lambda: goal_home(os.environ))  # where the run's folder is made
@@ -39,11 +39,11 @@ class RunOptions:
     approver: Approver | None = None  # asked where something waits for a person
     goal_file: Path | None = None  # where the goal was read from; it is always protected
     record: Path | None = None  # where the models' replies are recorded, for `scripted/<file>`
-    continues: RunFolder | None = None  # a run whose conversation goes on in this one
+    continues: RunFolder | None = None  # a run whose conversation this one continues
     conversation: Conversation | None = None  # None: made from the goal, as judge and critic
     judge_llm: LLM | None = None
     critic: LLM | Critic | None = None
-    validators: tuple[Validator, ...] = ()  # run in this process, beside those of the goal
+    validators: tuple[Validator, ...] = ()  # run in this process, besides those of the goal
     resume_prompt: ResumePrompt | None = None
     prompt: str | None = None  # the first user message, if it differs from the objective
     needs_round: bool = False  # whether the agent works even if the baseline is green
@@ -51,7 +51,7 @@ class RunOptions:
 
     @property
     def live(self) -> bool:
-        """Whether the agent's process goes on while its work is checked, so that no check may run in place."""
+        """Whether the agent keeps working while its work is checked, so that no check may run in place."""
         return getattr(self.conversation, "live", False)
 
     @property

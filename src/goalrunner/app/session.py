@@ -88,8 +88,8 @@ async def aresume(
 ) -> GoalOutcome:
     """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
 
-    If the run was complete when its process was killed, write and return its outcome. Raise GoalError if it cannot go on: it
-    is over for good, another process has it, its log is damaged, its limits are used up.
+    If the run was complete when its process was killed, write and return its outcome. Raise GoalError if it cannot be
+    resumed: it has ended permanently, another process drives it, its log is damaged, or its limits are used up.
     """
     loaded = load_run(folder)
     if (outcome := finalize(folder, loaded, options.observers)) is not None and outcome.passed:
@@ -197,7 +197,7 @@ Limits = Mapping[str, float | tuple[str, ...] | None]
 async def resume_run(
     folder: RunFolder, loaded: LoadedRun, options: RunOptions, limits: Limits, *, note: str = "", on_torn: OnTorn = None
 ) -> PreparedRun:
-    """Open a run's folder, make its resources again from the loaded log, and record that it goes on. Raise GoalError."""
+    """Open a run again from its loaded log, and record that it was resumed. Raise GoalError."""
     state = loaded.state
     refuse_final(state)
     values = dict(limits)

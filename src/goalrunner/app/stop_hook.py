@@ -41,7 +41,7 @@ _TIMEOUTS = {"UserPromptSubmit": 30.0, "Stop": 900.0}
 _POLL = 0.2
 _LONGEST = 9_000  # characters of a reason. Claude Code cuts what hooks print at 10,000.
 _OPEN = (GoalStatus.RUNNING, GoalStatus.BLOCKED)
-"""Statuses of a run that goes on at the next stop; a person may have decided meanwhile."""
+"""Statuses of a run that is resumed at the next stop: a person may have decided meanwhile."""
 
 Answer = dict[str, str]  # what the hook prints as JSON; nothing if it is empty
 
@@ -88,7 +88,7 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
             while True:
                 try:
                     return actions[name]()
-                except WorkspaceBusy:  # a run goes on there
+                except WorkspaceBusy:  # another run is active there
                     if time.monotonic() > until:
                         raise
                     time.sleep(_POLL)
@@ -159,7 +159,7 @@ class _Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether the session has a run that goes on at its next stop."""
+        """Whether the session has a run that is resumed at its next stop."""
         state = self._state()
         return state is not None and state.status in _OPEN
 

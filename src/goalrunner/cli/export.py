@@ -81,7 +81,7 @@ def _not_complete(outcome: GoalOutcome) -> GoalError:
 
 
 def _message(outcome: GoalOutcome) -> str:
-    """Return the message of the commit: the objective, and what the run says of it."""
+    """Return the message of the commit: the objective, and trailers with the run, its status and its labels."""
     objective = outcome.objective.strip()
     subject = one_line(objective, _SUBJECT)
     body = objective if subject != objective else ""

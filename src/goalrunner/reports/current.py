@@ -75,7 +75,7 @@ class Current:
         self._retry: tuple[RetryScheduled, float] | None = None
         self._durations: dict[str, float] = {}
         self._has_caught_up = False
-        self._told: dict[tuple[str, str], float] = {}
+        self._due: dict[tuple[str, str], float] = {}
         """By name and subject of a running step: seconds after its start at which its next line is due."""
 
     def take_up(self, state: RunState) -> None:
@@ -195,9 +195,9 @@ class Current:
     def beats(self) -> Iterator[Line]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""
         running = {(one.step.name, "" if one.step.name in _MODELS else one.step.subject): one for one in self.running()}
-        self._told = {key: at for key, at in self._told.items() if key in running}
+        self._due = {key: at for key, at in self._due.items() if key in running}
         for key, one in running.items():
-            if one.seconds >= self._told.get(key, STARTED_AFTER):
-                said = "still running" if key in self._told else "running"
-                self._told[key] = HEARTBEAT * (one.seconds // HEARTBEAT + 1)
+            if one.seconds >= self._due.get(key, STARTED_AFTER):
+                said = "still running" if key in self._due else "running"
+                self._due[key] = HEARTBEAT * (one.seconds // HEARTBEAT + 1)
                 yield replace(one.step, remark=", ".join(filter(None, (said, one.step.remark))))

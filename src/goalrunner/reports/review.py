@@ -33,7 +33,7 @@ _CHOICES = (
 SHORT_ID = 12
 """Characters of a snapshot's id that are shown and can be typed."""
 _LONGEST_COMMAND = 1_000
-"""Characters of a command that stands beside its label."""
+"""Most characters of a command on the line of its label."""
 
 
 def read_typed(line: str) -> tuple[Literal["approved", "denied", "all", ""], str]:
