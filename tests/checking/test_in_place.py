@@ -534,6 +534,21 @@ async def test_a_repository_that_a_check_removes_with_its_folder(plain: Scene) -
     assert git(plain.workspace / "deep/nested", "fsck") == ""
 
 
+async def test_branches_and_tags_of_a_repository_around_the_workspace_are_restored(tmp_path: Path) -> None:
+    make_repository(tmp_path / "repo", {"pkg/a.py": "a\n"})
+    git(tmp_path / "repo", "branch", "side")
+    git(tmp_path / "repo", "pack-refs", "--all")
+    before = git(tmp_path / "repo", "for-each-ref")
+    scene = Scene(tmp_path / "repo/pkg", tmp_path / "home")
+    async with scene.opened(Layer(scene.workspace)) as opened:
+        stash = "git -c user.name=n -c user.email=e@x stash -q"
+        await scene.run(opened, f"git branch -q -D side; git tag late; echo b > a.py; {stash}; git pack-refs --all")
+    scene.close()
+
+    assert git(tmp_path / "repo", "for-each-ref") == before
+    assert git(tmp_path / "repo", "fsck", "--no-dangling") == ""
+
+
 async def test_a_branch_named_like_a_folder_of_git(scene: Scene) -> None:
     git(scene.workspace, "branch", "objects/one")
     async with scene.opened(*layers(scene.workspace)) as opened:

@@ -96,8 +96,8 @@ _LARGE = frozenset({"objects", "lfs", "annex"})
 def git_places(repository: Repository, workspace: Path) -> Iterator[tuple[str, str]]:
     """Yield the paths that a check sees copies of, each with its folder: the git folder, or the `.git` file or link.
 
-    In a git folder outside of the workspace, only settings and files of the checked-out branch are copied, because
-    people may work in other worktrees during the check. The paths need not exist.
+    In a git folder outside of the workspace, settings, branches and tags are copied; if there are other worktrees, in
+    which people may work during the check, only those of the checked-out branch. The paths need not exist.
     """
     if repository.root.is_relative_to(workspace):
         yield str(repository.root / ".git"), str(workspace)
@@ -106,6 +106,8 @@ def git_places(repository: Repository, workspace: Path) -> Iterator[tuple[str, s
     if head.startswith(b"ref: refs/") and b".." not in head:
         branch = os.fsdecode(head[5:].strip())
         shared += [branch, f"logs/{branch}"]
+    if not (repository.common / "worktrees").exists():
+        shared += ["refs", "packed-refs", "logs"]
     for folder, names in ((repository.common, shared), (repository.git_dir, own)):
         root = os.path.realpath(folder)
         if not Path(root).is_relative_to(workspace):
