@@ -144,7 +144,7 @@ class OpenCheckout(OpenEnvironment):
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the variables with each path in the workspace as the same path in the checkout.
 
-        Python keeps bytecode in a folder of its own, so that it reads none that the agent wrote.
+        Python keeps bytecode in a separate folder, so that it does not read bytecode that the agent wrote.
         """
         moved = {name: os.pathsep.join(map(self._moved, text.split(os.pathsep))) for name, text in env.items()}
         moved.pop("PYTHONDONTWRITEBYTECODE", None)  # else every start of Python would compile everything again

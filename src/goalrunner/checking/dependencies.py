@@ -91,7 +91,7 @@ def _node_packages(root: str, workspace: str) -> Installed:
     inside = (f"{os.path.realpath(root)}/", f"{workspace}/")
     for file, path, info in _files(root, _NODE_CACHES):
         if not stat.S_ISLNK(info.st_mode):
-            # `npm ci` writes every file anew, and no package lists the hashes of its files: only sizes are compared.
+            # `npm ci` rewrites every file, and packages do not list hashes: only sizes are compared.
             installed.files[file] = str(info.st_size)
         elif not f"{os.path.realpath(path)}/".startswith(inside):  # npm's workspaces are in the snapshots
             installed.files[file] = os.readlink(path)
@@ -112,7 +112,7 @@ def _python_packages(root: str, workspace: str) -> Installed:
         installed.records[folder] = _sha256(f"{root}/{folder}/RECORD")
         if _is_editable(_text(f"{root}/{folder}/direct_url.json"), workspace):
             installed.own.append(name)
-        elif not name.startswith("~"):  # left behind by pip
+        elif not name.startswith("~"):  # remains of an interrupted pip
             installed.add_version(name, version)
     for file, path, info in _files(root):
         folder, name = posixpath.split(file)

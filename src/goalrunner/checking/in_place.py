@@ -186,8 +186,8 @@ class InPlaceCheck(OpenEnvironment):
     def release(self, *, keep_lock: bool = False) -> None:
         """End the watchdog.
 
-        After an undo that failed, the lock is held until this process ends, so that no other one repeats the undo while
-        the run goes on.
+        After an undo that failed, the lock is held until this process ends, so that no other process repeats the undo
+        during the run.
         """
         if self._watchdog is not None:
             self._watchdog.close()
@@ -204,7 +204,7 @@ def _remove_copy(root: str, path: str, *, put: bool) -> None:
 
 
 def _moves_of(layers: Sequence[Layer], copies: Mapping[str, str], folder: Path) -> list[Move]:
-    """Return what is renamed aside, or made, for these layers and copies; no path lies below another one.
+    """Return what is renamed aside, or made, for these layers and copies; no path is below another path.
 
     `copies` are paths of git with the folder that each is in. `folder` is where live files wait if it is on their file
     system. Raise EnvironmentFailed or OSError.

@@ -32,7 +32,7 @@ class Move(NamedTuple):
     """Where the live file or folder waits."""
     inode: int
     copy: bool = False
-    """Whether a copy of it stands at `path` during the check: a git folder, or files of one that is shared."""
+    """Whether `path` is a copy during the check: a git folder, or files of a shared one."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ def checks_folder(home: Path) -> Path:
 
 
 def read(folder: Path) -> Journal:
-    """Return the journal in a folder. Raise OSError if there is none: nothing was changed, or all of it was undone."""
+    """Return the journal in a folder. Raise OSError if it is missing: nothing was changed, or everything was undone."""
     return Journal(**json.loads((folder / NAME).read_bytes()))
 
 

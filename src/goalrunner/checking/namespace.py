@@ -88,12 +88,12 @@ class Namespace:
             return
         holder.kill()
         self.close()
-        said = printed.decode(errors="replace").strip() or "the namespace ended at once"
-        lines = [line.strip() for line in said.splitlines() if "dmesg(1)" not in line and "--help" not in line]
+        message = printed.decode(errors="replace").strip() or "the namespace ended at once"
+        lines = [line.strip() for line in message.splitlines() if "dmesg(1)" not in line and "--help" not in line]
         if lines and lines[-1].startswith("unshare:"):
             why = f"namespaces are not permitted here ({lines[-1].removeprefix('unshare:').strip()})"
             raise EnvironmentFailed(why, _ALLOW)
-        raise EnvironmentFailed(f"the overlay could not be mounted ({lines[-1] if lines else said})")
+        raise EnvironmentFailed(f"the overlay could not be mounted ({lines[-1] if lines else message})")
 
     def close(self) -> None:
         """End every process of the namespace. Raise EnvironmentFailed if one cannot be ended."""
@@ -125,7 +125,7 @@ class Namespace:
         """Return the command line that runs `argv` in a folder of the namespace."""
         words = [self._tools["nsenter"], "--target", str(self.first), "--mount", "--pid"]
         words += ["--user", "--preserve-credentials"] if self._users else []
-        # `env` enters the folder inside, where its links lead to other places than outside.
+        # `env` enters the folder inside of the namespace, where its links may have other targets.
         return [*words, "--", self._tools["env"], f"--chdir={folder}", "--", *map(self._reachable, argv)]
 
     def _reachable(self, word: str) -> str:
@@ -164,7 +164,7 @@ class Namespace:
         private = ["--mount", "--propagation", "private"]
         if not self._users:
             return [unshare, *private, *processes, SHELL, "-c", f"{mounting}\n{_HOLD}", "hold", cat]
-        # The second user namespace has the caller's ids. It needs mounts of its own: nsenter enters what belongs to it.
+        # The second user namespace has the caller's ids. nsenter requires that it owns the mount namespace, too.
         ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
         second = shlex.join([unshare, "--user", *ids, "--mount", *processes, SHELL, "-c", _HOLD, "hold", cat])
         return [unshare, "--user", "--map-root-user", *private, SHELL, "-c", f"{mounting}\nexec {second}"]

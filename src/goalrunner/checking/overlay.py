@@ -225,9 +225,9 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
                 stdin=subprocess.DEVNULL,
                 check=False,
             )
-            said = (done.stdout + done.stderr).decode(errors="replace").strip().partition("\n")[0]
+            message = (done.stdout + done.stderr).decode(errors="replace").strip().partition("\n")[0]
             if done.returncode:
-                return said or "files cannot be written"
+                return message or "files cannot be written"
             return opened.full()
         finally:
             opened.tear_down()

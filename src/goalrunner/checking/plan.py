@@ -177,10 +177,10 @@ def _refusal(protection: Protection, lost: Sequence[str], changes: Changes) -> t
             f"the run can go on if they may change: [workspace] allow = {json.dumps(lost[:5])}",
         )
     if protection.strict and not all(protection.allowed(name) or protection.allowed(f"{name}/x") for name in folders):
-        said = f"installed packages changed ({some(changes.dependencies)}), which this goal does not allow"
+        message = f"installed packages changed ({some(changes.dependencies)}), which this goal does not allow"
         hint = f"if they may change: [workspace] allow = {json.dumps(folders[:5])}"
         hint += ', or setup = "..." to install them in a checkout'
-        return f"{said}; put them back as they were", hint
+        return f"{message}; put them back as they were", hint
     return "", ""
 
 

@@ -155,7 +155,7 @@ class _Undo:
 
 
 def _move_back(move: Move) -> bool:
-    """Put one live path back in place of what stands there now; return False if the live one is gone. Raise OSError."""
+    """Put a live path back in place of its replacement; return False if the live one is missing. Raise OSError."""
     waiting, now = lstat(move.aside), lstat(move.path)
     if move.inode and not waiting:
         # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.

@@ -99,7 +99,7 @@ class UpperLayer:
         return [path for path in new if stat.S_ISREG((self.files / path).lstat().st_mode)]
 
     def changed(self) -> Iterator[str]:
-        """Yield the written files whose content is another one than in the live tree."""
+        """Yield the written files whose content differs from the live tree."""
         for path in self.written():
             live = self.layer.root / path
             with contextlib.suppress(OSError):

@@ -143,8 +143,8 @@ def _criticized(
             awaiting = "critic" if "critic" in state.models else None
             return with_fields(progress.begun(state, f"critique-{event.round}"), awaiting=awaiting)
         case events.CritiqueFinished():
-            said = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
-            return with_fields(progress.ended(state), critique=said, awaiting=None)
+            critique = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
+            return with_fields(progress.ended(state), critique=critique, awaiting=None)
         case events.RefinementStarted():
             begun = reset(progress.begun(state, f"round-{event.round}"), f"block_report {_PROMPTED}")
             return with_fields(begun, phase=Phase.WORKING, refinements=event.number)

@@ -19,7 +19,7 @@ SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 """Tables that may be written as one string, and the key which that string stands for."""
 
 SHORT_KEYS: dict[str, tuple[str, ...]] = {"model": ("agent", "model"), "validator": ("validators",)}
-"""Keys that are the short form of another one."""
+"""Short keys, and the path of the key that each stands for."""
 
 RESERVED_AGENTS = (tables.BUILTIN, "command", "acp")
 """Agents that have no preset."""

@@ -210,9 +210,9 @@ def out_of_budget(state: RunState) -> RunEnded:
 def unreadable(state: RunState) -> RunEnded:
     """Return how a run ends if the judge's answers cannot be parsed."""
     judge, detail = state.models.get("judge") or "its model", state.audit_problem.partition("\n")[0]
-    said = f"the judge {judge} gave no valid answer in {state.unread} audits in a row"
+    message = f"the judge {judge} gave no valid answer in {state.unread} audits in a row"
     hint = "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model"
-    return end(StopReason.JUDGE_FAILED, f"{said}; the last answer: {detail}" if detail else said, hint)
+    return end(StopReason.JUDGE_FAILED, f"{message}; the last answer: {detail}" if detail else message, hint)
 
 
 def interrupted(signal: int | None) -> RunEnded:

@@ -252,7 +252,7 @@ class LaunchOptions(TypedDict, total=False):
     """Seconds."""
     stdin: bytes | None
     errors: Path | None
-    """The file for stderr, if that is another one."""
+    """A separate file for stderr; None: stderr goes to `output`."""
     shared: Sequence[Path]
     """Files of the runner that are visible in a sandbox."""
 

@@ -175,9 +175,9 @@ def settle_plan(plan: events.PlanProposed, find: Find) -> tuple[events.PlanPropo
     """
     refusals = {step: why for step, shown in plan.completed.items() if (why := _refusal(step, shown, find))}
     numbers = {step: number for number, step in enumerate(plan.completed, start=1)}
-    told = [f"- completed step {numbers[step]} is not accepted: {why}" for step, why in refusals.items()]
+    lines = [f"- completed step {numbers[step]} is not accepted: {why}" for step, why in refusals.items()]
     if any(map(is_runners, (*plan.pending, plan.current))):
-        told.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
+        lines.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
     accepted = {
         "current": "" if is_runners(plan.current) else plan.current,
         "pending": tuple(step for step in plan.pending if not is_runners(step)),
@@ -186,7 +186,7 @@ def settle_plan(plan: events.PlanProposed, find: Find) -> tuple[events.PlanPropo
     }
     settled = plan.model_copy(update=accepted)
     head = f"The plan is kept: {len(settled.completed)} completed, {len(settled.pending)} pending."
-    return settled, "\n".join([head, *told]) + "\n"
+    return settled, "\n".join([head, *lines]) + "\n"
 
 
 def _refusal(step: str, shown: str, find: Find) -> str:
@@ -255,9 +255,9 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
         return state
     if state.stop_reason is StopReason.DENIED:  # the run does not end with the same denial again
         state = with_approvals(state, lambda item: item.refused, told=True)
-    told = state.interruption or Interruption()
-    changed = tuple(dict.fromkeys((*told.changed, *event.changed)))
-    told = told.model_copy(update={"note": event.note or told.note, "changed": changed})
+    interruption = state.interruption or Interruption()
+    changed = tuple(dict.fromkeys((*interruption.changed, *event.changed)))
+    interruption = interruption.model_copy(update={"note": event.note or interruption.note, "changed": changed})
     place = _place(state, event)
     state = with_budget(with_memory(with_cut(state, event.in_flight), stop_reason=None), deadline_at=event.deadline_at)
     return with_fields(
@@ -266,7 +266,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
         plan=event.plan,
         resumes=state.resumes + 1,
         sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
-        interruption=None if told == Interruption() else told,
+        interruption=None if interruption == Interruption() else interruption,
         outside=tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
         **place,
     )
@@ -277,7 +277,7 @@ def _place(state: RunState, event: events.RunResumed) -> dict[str, object]:
     phase = state.left if state.phase is Phase.ENDED else state.phase
     decided, verdict = phase in (Phase.JUDGED, Phase.CONFIRMED), state.verdict
     if (state.obstacle and phase is Phase.VALIDATED) or (state.leaked and phase in (Phase.WORKED, Phase.VALIDATED)):
-        # A person may have corrected why the validators could not run, or what changed the workspace meanwhile.
+        # A person may have removed what kept the validators from running, or what changed the workspace.
         return {"phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot}
     if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
         return {"phase": Phase.READY}  # a person may have corrected what the baseline checks

@@ -53,7 +53,7 @@ class WorkingMemory(Frozen):
 
 
 class Phase(StrEnum):
-    """Where in a round the run stands."""
+    """The phase of a round that the run has reached."""
 
     READY = "ready"
     BASELINED = "baselined"

@@ -98,7 +98,7 @@ class Program:
 
     words: _Words = ()
     command: Command = field(default_factory=Command)
-    """Where it stands in the line, and what becomes of its exit code."""
+    """Its command in the line, with the effect of its exit code."""
     through: tuple[str, ...] = ()
     """Names of what starts it, outermost first: ("uv", "coverage", "python")."""
     module: bool = False

@@ -224,7 +224,7 @@ class _Reader:
         yield from self._statement(body, around) if body is not None else ()
 
     def _behind(self, redirections: Iterable[Node]) -> list[Word]:
-        """Return the words behind the targets of redirections: `make 2>&1 test`."""
+        """Return the words that follow the targets of redirections: `make 2>&1 test`."""
         targets = [words_of(self._source, node.children_by_field_name("destination")) for node in redirections]
         return [word for words in targets for word in words[1:]]
 

@@ -58,7 +58,7 @@ class Word(str):
 
 
 def text_of(source: bytes, begin: Node, end: Node | None = None) -> str:
-    """Return the text from the begin of a node to its end, or to the end of another one."""
+    """Return the text from the beginning of a node to its end, or to the end of the node `end`."""
     return source[begin.start_byte : (end or begin).end_byte].decode(errors="replace")
 
 

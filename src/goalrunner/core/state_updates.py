@@ -123,8 +123,8 @@ def checks_decided(state: RunState, event: events.ApprovalRecorded) -> RunState:
 
 def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Approval) -> RunState:
     """Return the state in which the agent's versions of the checks were refused: the round fails."""
-    said = f" ({approval.reason})" if approval.reason else ""
-    verdict = verdict_of(state.validators, f"Your changes to {', '.join(changed.paths)} were not accepted{said}.")
+    reason = f" ({approval.reason})" if approval.reason else ""
+    verdict = verdict_of(state.validators, f"Your changes to {', '.join(changed.paths)} were not accepted{reason}.")
     return decided(with_fields(state, changed_checks=None), verdict)
 
 
@@ -184,9 +184,9 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
     if event.decision == "approved" and not event.guarded:
         state = labelled(state, UNGUARDED)
     by = f" by {decided.by}" if decided.by else ""
-    said = "has expired" if decided.decision == "expired" else f"was {decided.decision}{by}"
+    decision = "has expired" if decided.decision == "expired" else f"was {decided.decision}{by}"
     approvals = tuple(decided if item.id == decided.id else item for item in state.approvals)
-    state = _with_message(with_fields(state, approvals=approvals), f"{decided.id} {said}")
+    state = _with_message(with_fields(state, approvals=approvals), f"{decided.id} {decision}")
     if decided.kind == "complete" and decided.refused:
         return _refused(state, decided)
     if decided.kind == "complete" and event.changed and event.snapshot is not None:
@@ -202,8 +202,8 @@ def withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:
 
 def refusal(approval: Approval) -> str:
     """Return the feedback about a refused completion."""
-    said = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
-    return f"the owner did not accept the result ({said})"
+    decision = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
+    return f"the owner did not accept the result ({decision})"
 
 
 def _with_message(state: RunState, decision: str) -> RunState:
@@ -241,6 +241,6 @@ def answered(state: RunState, event: events.QuestionAnswered) -> RunState:
     )
     if event.observation is None:  # a tool result contained the answer
         return closed
-    told = state.interruption or Interruption()
-    answers = (*told.answers, (event.question, event.answer))
-    return with_fields(closed, interruption=told.model_copy(update={"answers": answers}))
+    interruption = state.interruption or Interruption()
+    answers = (*interruption.answers, (event.question, event.answer))
+    return with_fields(closed, interruption=interruption.model_copy(update={"answers": answers}))

@@ -174,16 +174,16 @@ def verdict_of(
     """
     red = [result for result in results if not result.passed]
     passed = bool(results) and not red and not refusal
-    said = [f"validator {result.name}: {_summary_and_feedback(result)}" for result in red if not result.hidden]
+    parts = [f"validator {result.name}: {_summary_and_feedback(result)}" for result in red if not result.hidden]
     if any(result.hidden for result in red):
-        said.append(HIDDEN)
+        parts.append(HIDDEN)
     if refusal:
-        said.append(refusal)
+        parts.append(refusal)
     elif not results:
-        said = ["no validator has run"]
+        parts = ["no validator has run"]
     if not passed and (note := protected_message(protected_changes)):
-        said.append(note)
-    return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing="\n\n".join(said), source="validators")
+        parts.append(note)
+    return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing="\n\n".join(parts), source="validators")
 
 
 def feedback_of(verdict: GoalVerdict, results: Sequence[ValidatorResult]) -> str | None:

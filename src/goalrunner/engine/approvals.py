@@ -18,7 +18,7 @@ from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 _PREVIEW = 200_000  # bytes of a patch that is shown to a person
 
-TOLD = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
+DENIAL = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
 
 
 ActionKind = Literal["shell", "write"]
@@ -44,10 +44,10 @@ class Approvals:
         decided = await self._decided(ApprovalRequest(approval, shown))
         if not decided.refused:
             return None
-        told = TOLD.format(reason=f": {decided.reason}" if decided.reason else "")
+        message = DENIAL.format(reason=f": {decided.reason}" if decided.reason else "")
         if state.plan.approvals.on_deny == "stop":
-            raise ApprovalDenied(denied(decided).message, decided.id, told)
-        return told
+            raise ApprovalDenied(denied(decided).message, decided.id, message)
+        return message
 
     async def completion(self, action: str, rule: str) -> None:
         """Let a person decide whether the result is accepted. Raise ApprovalPending."""

@@ -64,9 +64,9 @@ async def _answer(validator: Validator, context: ValidationContext) -> Answer:
     except KeyboardInterrupt:
         raise InterruptedByValidatorError from None
     except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {error}"
-        result, output = ValidatorResult(name=validator.name, passed=False, reason="crashed", feedback=said), None
-        result = result.model_copy(update={"summary": said.splitlines()[0][:200], "command": validator.command})
+        message = f"{type(error).__name__}: {error}"
+        result, output = ValidatorResult(name=validator.name, passed=False, reason="crashed", feedback=message), None
+        result = result.model_copy(update={"summary": message.splitlines()[0][:200], "command": validator.command})
     return result.model_copy(update={"name": validator.name}), output
 
 
@@ -189,12 +189,12 @@ class Checks:
         context = self._context(self._state.iterations + 1, response)
         evidence = await self._request(number)
         with self._agent_paused():
-            said = await usable(reviewer.review(context, evidence, self._recorder))
+            critique = await usable(reviewer.review(context, evidence, self._recorder))
         used = self._state.usage.get("critic", Usage()).since(before)
         self._journal.append(
             events.CritiqueFinished(
                 round=number,
-                **said.model_dump(),
+                **critique.model_dump(),
                 duration=time.monotonic() - began,
                 usage=used if used != Usage() else None,
             )
@@ -208,7 +208,7 @@ class Checks:
         self._journal.append(events.StepStarted(step_id=step, description=description))
 
     async def _run(self, iteration: int, response: str, when: str) -> tuple[CheckRun, Snapshot | None, tuple[str, ...]]:
-        """Run the validators; return the results, the workspace afterwards, and the paths that changed meanwhile."""
+        """Run the validators; return the results, the workspace afterwards, and the paths that changed."""
         context = self._context(iteration, response)
         now, base, checker = self._tracker.last, self._state.base, self._parts.checker
         if checker is None or now is None or base is None:
@@ -223,8 +223,8 @@ class Checks:
                 except EnvironmentFailed as error:
                     if error.permanent:
                         raise
-                    said = f"the check could not run: {error.message}; it runs once more"
-                    self._journal.append(events.NoteAdded(note=said))
+                    note = f"the check could not run: {error.message}; it runs once more"
+                    self._journal.append(events.NoteAdded(note=note))
                     ran = await check()
         after = await self._tracker.take("validators")
         leaked = (*await self._tracker.changed(now, after), *ran.leaked) if checker is not None else ()
@@ -271,7 +271,7 @@ def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str
 async def usable(review: Awaitable[Any]) -> Critique:
     """Return the critique, without a score if the critic fails. CancelledError and RecordError are raised."""
     try:
-        said = await review
+        critique = await review
     except RecordError:
         raise
     except KeyboardInterrupt:
@@ -280,4 +280,6 @@ async def usable(review: Awaitable[Any]) -> Critique:
         return failed_critique(str(error).partition("\n")[0])
     except (Exception, SystemExit) as error:
         return failed_critique(f"{type(error).__name__}: {error}")
-    return said if isinstance(said, Critique) else failed_critique(f"the critic returned a {type(said).__name__}")
+    if isinstance(critique, Critique):
+        return critique
+    return failed_critique(f"the critic returned a {type(critique).__name__}")

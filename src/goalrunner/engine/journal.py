@@ -163,7 +163,7 @@ class Journal:
                 timeout.reschedule(until + loop.time() - began)
 
     def next_observation(self, ahead: int = 0) -> str:
-        """Return the id of the next observation; `ahead` skips as many."""
+        """Return the id of the next observation, or of one that is `ahead` places after it."""
         return f"o{self.state.observations + 1 + ahead}"
 
     def trail(self) -> Trail:
@@ -213,14 +213,14 @@ class OutputStore:
 def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str]) -> str:
     """Write the traceback of the current exception into the run's folder; return its last line and the path."""
     text = redact(traceback.format_exc())
-    said = text.strip().splitlines()[-1]
+    last_line = text.strip().splitlines()[-1]
     path = scratch(".traceback.txt")
     try:
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:  # such as a full disk
-        return f"{said}\nits traceback could not be written: {error.strerror}"
-    return f"{said}\nthe traceback is in {path}"
+        return f"{last_line}\nits traceback could not be written: {error.strerror}"
+    return f"{last_line}\nthe traceback is in {path}"
 
 
 async def observe(answers: Sequence[Answer], journal: Journal, seen: Snapshot | None = None) -> dict[str, Any]:

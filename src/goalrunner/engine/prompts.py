@@ -69,14 +69,14 @@ class Prompts:
         """Return the user message of a round; empty if the agent continues a round and there is nothing to report."""
         kind = brief.kind
         if kind == "first":
-            said = self._first(brief.feedback)
+            text = self._first(brief.feedback)
         elif kind == "resumed" and not brief.interruption:
-            said = ""
+            text = ""
         else:
-            said = self._again(brief)
+            text = self._again(brief)
         if kind in ("retry", "stalled", "neutral") and not self.goal.preserve_context:
-            said = f"{self._first()}\n\n{said}"
-        return "\n\n".join(part for part in (_interruption(brief.interruption), said) if part)
+            text = f"{self._first()}\n\n{text}"
+        return "\n\n".join(part for part in (_interruption(brief.interruption), text) if part)
 
     def _again(self, brief: Brief) -> str:
         """Return the message of a round that is not the first one. Braces in the values stay as they are."""
@@ -107,8 +107,8 @@ class Prompts:
             parts.append("When you finish, this is run to check your work:\n" + _items(commands))
         kept = "Leave these as they are; the check uses their original content:\n"
         changed = "Change only files that match these patterns; the check ignores changes of all others:\n"
-        for said, patterns in ((kept, goal.workspace.protect), (changed, goal.workspace.editable)):
-            parts += [said + _items(patterns)] if patterns else []
+        for heading, patterns in ((kept, goal.workspace.protect), (changed, goal.workspace.editable)):
+            parts += [heading + _items(patterns)] if patterns else []
         parts += remembered
         if goal.deliverable == "workspace":
             parts.append(CHECK_LAST)
@@ -134,17 +134,17 @@ def called(template: Callable[[str | None], object], feedback: str | None) -> st
     return text_of(value)
 
 
-def _interruption(told: Interruption | None) -> str:
+def _interruption(about: Interruption | None) -> str:
     """Return what happened while the run was interrupted, for the agent."""
-    if told is None:
+    if about is None:
         return ""
     parts = []
-    if told.changed:
-        said = "The run was interrupted. These files have changed since you were last seen; look at them again:"
-        more = (f"and {len(told.changed) - _MOST_PATHS} more",) if len(told.changed) > _MOST_PATHS else ()
-        parts.append(f"{said}\n{_items((*told.changed[:_MOST_PATHS], *more))}")
-    parts += [f"Your question was answered.\nQuestion: {asked}\nAnswer: {answer}" for asked, answer in told.answers]
-    parts += [f"The owner says:\n{told.note}"] if told.note else []
+    if about.changed:
+        heading = "The run was interrupted. These files have changed since you were last seen; look at them again:"
+        more = (f"and {len(about.changed) - _MOST_PATHS} more",) if len(about.changed) > _MOST_PATHS else ()
+        parts.append(f"{heading}\n{_items((*about.changed[:_MOST_PATHS], *more))}")
+    parts += [f"Your question was answered.\nQuestion: {asked}\nAnswer: {answer}" for asked, answer in about.answers]
+    parts += [f"The owner says:\n{about.note}"] if about.note else []
     return "\n\n".join(parts)
 
 

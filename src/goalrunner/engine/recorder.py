@@ -64,8 +64,8 @@ class RunRecorder:
             self._journal.append(events.QuestionOpened(question=question))
             reply = await self._approvals.answer(question)
         if reply is not None:
-            said, facts = reply.text.encode(errors="replace"), answered_by(reply)
-            source, result = OWNER, replace(result, output=said, facts=facts, summary="answered")
+            answer, facts = reply.text.encode(errors="replace"), answered_by(reply)
+            source, result = OWNER, replace(result, output=answer, facts=facts, summary="answered")
         if result.reported_by:  # no snapshots were taken before and after it: the whole round counts
             before, after = self._tracker.round_start, None
         else:
@@ -111,10 +111,10 @@ class RunRecorder:
 
     def _planned(self, result: ToolResult, plan: events.PlanProposed) -> ToolResult:
         """Record a plan; return the result for the agent. After a crash in between, the call counts as interrupted."""
-        event, told = settle_plan(plan, self._journal.trail().observation)
+        event, reply = settle_plan(plan, self._journal.trail().observation)
         self._journal.append(event)
         refused = f", {len(event.refused)} refused" if event.refused else ""
-        return replace(result, output=told.encode(), summary=f"{len(event.completed)} done{refused}")
+        return replace(result, output=reply.encode(), summary=f"{len(event.completed)} done{refused}")
 
     def usage(self, account: Account, usage: Usage) -> None:
         self._journal.append(events.UsageRecorded(account=account, usage=usage))

@@ -78,7 +78,7 @@ class Run:
     async def resume(self, begun: events.RunResumed) -> None:
         """Continue the run that the journal has replayed: record `begun` with the changes in the workspace since."""
         live = getattr(self.conversation, "live", False) and self.state.phase is Phase.WORKING
-        seen = None if live else self.tracker.last  # what a live agent changed meanwhile is the work of its round
+        seen = None if live else self.tracker.last  # changes by a live agent are the work of its round
         now = await self.tracker.take("resumed") if seen is not None else None
         update = {"snapshot": now, "cut": self.resumption.unfinished.cut}
         update["changed"] = await self.tracker.changed(seen, now)

@@ -163,10 +163,10 @@ class Flakiness:
         return next((item.when for item in self._contents if item.key == key and opposite in item.said), "")
 
     def note(self, result: ValidatorResult, where: str = "") -> None:
-        """Remember a result on the content at hand."""
+        """Remember a result on the current content."""
         if result.steady and result.reason not in ("not_found", "flaky"):
-            said = (*self.content().said, Colour(name=f"{result.name}{where}", passed=result.passed))
-            self._contents[-1] = self.content().model_copy(update={"said": said})
+            results = (*self.content().said, Colour(name=f"{result.name}{where}", passed=result.passed))
+            self._contents[-1] = self.content().model_copy(update={"said": results})
 
     def content(self) -> Content:
         """Return what was noted since `begin`, for the log."""
@@ -176,11 +176,11 @@ class Flakiness:
 def flaky_red(result: ValidatorResult, earlier: str) -> ValidatorResult:
     """Return a result that contradicts an earlier one as a failed result."""
     was, now = ("failed", "passed") if result.passed else ("passed", "failed")
-    said = (
+    message = (
         f"it {was} in {earlier} and {now} now on the same files; with [[validators]] retries = 0 that counts as failed"
     )
     update = {"passed": False, "reason": "flaky", "summary": f"flaky: {now} now, {was} in {earlier} on the same files"}
-    return result.model_copy(update={**update, "feedback": f"{said}\n\n{result.feedback}".strip()})
+    return result.model_copy(update={**update, "feedback": f"{message}\n\n{result.feedback}".strip()})
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class ReportedChat:
 
 
 def accepts(function: Callable[..., Any], count: int) -> bool:
-    """Return whether a function can be called with so many arguments."""
+    """Return whether a function can be called with `count` positional arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except ValueError:  # a builtin

@@ -124,8 +124,8 @@ def read_lines(
                 offset, record = end.size, _parse(line, path, end.size)
                 if (record.seq, record.p) != (end.seq + 1, end.link):
                     before = f"the one at byte {end.start}: one of them differs from what was recorded"
-                    said = f"does not follow {before}" if end.seq else "is not the first one of its log"
-                    raise LogDamage(path, offset, f"the record at byte {offset} {said}")
+                    problem = f"does not follow {before}" if end.seq else "is not the first one of its log"
+                    raise LogDamage(path, offset, f"the record at byte {offset} {problem}")
                 end = LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]), offset)
                 yield record, end
             elif wait is not None and wait():
@@ -146,8 +146,8 @@ def _parse(line: bytes, path: Path, offset: int) -> Record:
         except (ValueError, KeyError, TypeError, RecursionError):
             version, why = SCHEMA_VERSION, "it is not a record"
     if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0] or (why and version != SCHEMA_VERSION):
-        said = f"the record at byte {offset} has schema version {version}; this program reads {SCHEMA_VERSION}"
-        raise LogDamage(path, offset, said, "install the version of goalrunner that wrote it")
+        problem = f"the record at byte {offset} has schema version {version}; this program reads {SCHEMA_VERSION}"
+        raise LogDamage(path, offset, problem, "install the version of goalrunner that wrote it")
     if why:
         raise LogDamage(path, offset, f"the record at byte {offset} is damaged: {why}")
     return record

@@ -228,7 +228,7 @@ def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
 
     def save(state: RunState) -> None:
         summary = {**summary_of(state), **owner}
-        # The log holds all of it, and while the run goes on the next summary follows soon.
+        # The log contains everything, and during the run the next summary follows soon.
         folder.write_json(folder.summary, summary, lasting=summary["status"] != "running")
 
     return save

@@ -163,7 +163,7 @@ class TokenFormat:
 
 _ALNUM = "[A-Za-z0-9]"
 _GAP = r"(?:\s|\\[nrt]|[\"',+|-]){0,12}"
-"""What may stand between the lines of a key in source code, in JSON and in a patch."""
+"""Text that may be between the lines of a key in source code, in JSON and in a patch."""
 _USERINFO = r"[^\s/:@\"'<>\[\]{}`?#\\]"
 
 FORMATS: tuple[TokenFormat, ...] = (

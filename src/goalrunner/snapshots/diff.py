@@ -1,4 +1,4 @@
-"""The differences between snapshots, and patterns of paths in the form of .gitignore, those of caches above all."""
+"""The differences between snapshots, and patterns of paths in the form of .gitignore, such as those of caches."""
 
 from __future__ import annotations
 

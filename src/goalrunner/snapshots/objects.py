@@ -200,7 +200,7 @@ class Claim:
 def refuse_claimed(workspace: Path, lock: Path) -> None:
     """Raise WorkspaceBusy if another run is active in this workspace; `lock` is as for `Claim`.
 
-    A run that would be refused anyway is refused before it leaves a folder of its own.
+    With it, a run is refused before its folder is made.
     """
     with contextlib.suppress(OSError):  # a workspace that cannot be read gives an error of its own later
         Claim(workspace, lock).close()

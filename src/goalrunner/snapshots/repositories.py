@@ -49,7 +49,7 @@ class RepositoryStates:
 
 def _refs(repository: Repository) -> bytes:
     head = repository.git_dir / "HEAD"
-    said = os.fsencode(os.readlink(head)) if head.is_symlink() else content(head)
+    target = os.fsencode(os.readlink(head)) if head.is_symlink() else content(head)
     refs: dict[bytes, bytes] = {}
     for line in content(repository.common / "packed-refs").splitlines():
         value, _, name = line.partition(b" ")
@@ -60,7 +60,7 @@ def _refs(repository: Repository) -> bytes:
             paths = [Path(folder, file) for file in files]
             refs |= {os.fsencode(path.relative_to(place)): content(path).strip() for path in paths}
     listed = [name + b" " + value for name, value in sorted(refs.items()) if not name.startswith(b"refs/remotes/")]
-    return b"\n".join([said.strip(), content(repository.common / "reftable" / "tables.list"), *listed])
+    return b"\n".join([target.strip(), content(repository.common / "reftable" / "tables.list"), *listed])
 
 
 def _rules(text: bytes) -> Iterator[tuple[bytes, bytes, bool]]:

@@ -98,14 +98,14 @@ class Bubblewrap:
             words = [SHELL, "-c", _OPENING, path, *words, "--seccomp", "9"]
         return (*words, *_laid_out(within), "--chdir", str(cwd), "--", *argv)
 
-    def failure(self, exit_code: int | None, said: bytes) -> str:
+    def failure(self, exit_code: int | None, errors: bytes) -> str:
         """Return why a command never ran, given its exit code and the first bytes of its errors; empty if it ran.
 
         A command that prints the same is taken for one that never ran.
         """
-        if exit_code != 1 or not said.startswith(_OWN_WORDS):
+        if exit_code != 1 or not errors.startswith(_OWN_WORDS):
             return ""
-        return said.removeprefix(_OWN_WORDS).partition(b"\n")[0].decode(errors="replace").strip()
+        return errors.removeprefix(_OWN_WORDS).partition(b"\n")[0].decode(errors="replace").strip()
 
 
 def _laid_out(within: Confinement) -> Iterator[str]:
@@ -218,5 +218,5 @@ def trial(sandbox: Bubblewrap, *, network: bool) -> str:
             return str(error)
         if (folder / "made").exists():
             return "it lets commands write read-only folders"
-        said = done.stderr.decode(errors="replace").strip().removeprefix("bwrap: ").partition("\n")[0]
-        return "" if done.returncode == 0 else said or f"exit {done.returncode}"
+        message = done.stderr.decode(errors="replace").strip().removeprefix("bwrap: ").partition("\n")[0]
+        return "" if done.returncode == 0 else message or f"exit {done.returncode}"

@@ -207,8 +207,8 @@ async def started(
         why = unstartable(argv, cwd, env) or NotStarted(NOT_FOUND, f"{argv[0]}: its interpreter is missing")
         raise why from error
     except (OSError, ValueError, IndexError) as error:
-        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise unstartable(argv, cwd, env) or NotStarted(NOT_EXECUTABLE, f"{argv[0]}: {said.lower()}") from error
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise unstartable(argv, cwd, env) or NotStarted(NOT_EXECUTABLE, f"{argv[0]}: {reason.lower()}") from error
     child = ChildProcess(process, token, limit, grace)
     try:
         yield child

@@ -72,7 +72,7 @@ class ProcessConnector:
                     child_stdout.close()
                     connection = ProcessConnection(child, source, sink, self.grace)
                     if self.policy is not None:
-                        connection.explain = partial(unstarted, self.policy, said=errors, argv=argv, cwd=cwd, env=env)
+                        connection.explain = partial(unstarted, self.policy, errors=errors, argv=argv, cwd=cwd, env=env)
                     try:
                         yield connection
                         sink.close()  # most programs end by themselves when their input ends

@@ -30,10 +30,10 @@ class SandboxedLauncher:
         if (missing := unstartable(argv, cwd, env)) is not None:
             output.touch(mode=0o600)
             return Completion(missing.exit_code, 0.0, timed_out=False, output=output, error=missing.reason)
-        shared, said = options.pop("shared", ()), options.get("errors") or output
+        shared, errors = options.pop("shared", ()), options.get("errors") or output
         confined = self.policy.confined(argv, cwd, shared)
         done = await self.inner.launch(confined, **options)
-        if done.exit_code and self.policy.sandbox.failure(done.exit_code, _first_bytes(said)):
+        if done.exit_code and self.policy.sandbox.failure(done.exit_code, _first_bytes(errors)):
             # Nothing can be mounted over a socket that was removed in the meantime.
             again = self.policy.confined(argv, cwd, shared)
             done = await self.inner.launch(again, **options) if again != confined else done
@@ -42,27 +42,27 @@ class SandboxedLauncher:
             done = replace(done, survivors=(*done.survivors[:at], *done.survivors[at + 1 :]))
         if not done.exit_code or done.error:
             return done
-        why = unstarted(self.policy, done.exit_code, said, argv=argv, cwd=cwd, env=env)
+        why = unstarted(self.policy, done.exit_code, errors, argv=argv, cwd=cwd, env=env)
         if not why:
             return done
-        # A command that never ran has no exit code of its own.
+        # A command that never ran has no exit code.
         started = done.exit_code if done.exit_code in _NOT_STARTED else NOT_FOUND
         return replace(done, exit_code=started if HIDDEN in why else None, error=why)
 
 
 def unstarted(
-    policy: SandboxPolicy, exit_code: int, said: Path, *, argv: Sequence[str], cwd: Path, env: Mapping[str, str]
+    policy: SandboxPolicy, exit_code: int, errors: Path, *, argv: Sequence[str], cwd: Path, env: Mapping[str, str]
 ) -> str:
     """Return why a sandboxed command never ran, or which program it did not find because it is hidden; else empty.
 
-    `said` is the file with what it printed on stderr.
+    `errors` is the file with its stderr.
     """
-    why = policy.sandbox.failure(exit_code, _first_bytes(said))
+    why = policy.sandbox.failure(exit_code, _first_bytes(errors))
     if why.startswith("execvp"):
         return f"{argv[0]}: {HIDDEN}"
     if why:
         return f"the sandbox could not be set up: {why}"
-    program = _hidden_program(said, policy, cwd, env) if exit_code in _NOT_STARTED else ""
+    program = _hidden_program(errors, policy, cwd, env) if exit_code in _NOT_STARTED else ""
     return f"{program}: {HIDDEN}" if program else ""
 
 
@@ -80,9 +80,9 @@ _MISSING = re.compile(r"([^\s:'\"`‘’]+)['\"`’]?: (?:command )?(?:not found
 """The messages of shells and env about a program, or about the interpreter of a script."""
 
 
-def _hidden_program(said: Path, policy: SandboxPolicy, cwd: Path, env: Mapping[str, str]) -> str:
+def _hidden_program(errors: Path, policy: SandboxPolicy, cwd: Path, env: Mapping[str, str]) -> str:
     """Return the path of a program that was not found in the sandbox and exists outside of it; else empty."""
-    names = reversed(_MISSING.findall(tail_of(said)))
+    names = reversed(_MISSING.findall(tail_of(errors)))
     found = (cwd / name if "/" in name else shutil.which(name, path=env.get("PATH", os.defpath)) for name in names)
     return hidden_path([str(path) for path in found if path is not None and os.access(path, os.X_OK)], policy, cwd)
 

@@ -75,8 +75,8 @@ def scripts_at_start(
 ) -> tuple[tuple[ValidatorSpec, ...], dict[str, str]]:
     """Return the validators with the variables that their scripts name in `pass_env`, and the paths that belong to checks.
 
-    With each path, relative to the workspace, stands the reason. The scripts are read once, before the agent works, and kept
-    in the file `record` for a run that is resumed. Raise RecordError if that file is damaged or cannot be written.
+    The paths are relative to the workspace; their values are the reasons. The scripts are read once, before the agent
+    works, and kept in the file `record` for a resumed run. Raise RecordError if that file is damaged or cannot be written.
     """
     # Paths alone are kept: the name of a validator may be its command line, which may hold a secret.
     rows: list[_Row] | None = None if record is None else _read(record, list[_Row])

@@ -67,8 +67,8 @@ def syntax_error(line: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return ""
-    said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-    return re.sub(r"^\S*sh: (?:-c: )?(?:line )?\d+: ", "", said) if done.returncode else ""
+    message = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+    return re.sub(r"^\S*sh: (?:-c: )?(?:line )?\d+: ", "", message) if done.returncode else ""
 
 
 def missing_program(line: str, place: Place) -> tuple[str, str] | None:

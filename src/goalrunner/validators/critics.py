@@ -55,11 +55,11 @@ class _Command(SpecValidator):
     ) -> Answer:
         errors, given = context.scratch(".err"), context.response.encode(errors="replace")
         completion = await self._launch([SHELL, "-c", self.command], context, cwd, env, shared, given, errors)
-        said = feedback_of(errors)
+        message = feedback_of(errors)
         errors.unlink(missing_ok=True)
         result = self._cut_short(completion)
         if result is None and completion.exit_code:
-            last = (said or feedback_of(completion.output)).splitlines()[-1:]
+            last = (message or feedback_of(completion.output)).splitlines()[-1:]
             result = self._result("red", ": ".join([f"exit {completion.exit_code}", *last]), completion)
         result = result or self._result("passed", "", completion, feedback=tail_of(completion.output, _BYTES))
         return result, completion.output if completion.output.exists() else None

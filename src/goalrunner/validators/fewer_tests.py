@@ -1,4 +1,4 @@
-"""Tests that ran at the start and no longer run, or are skipped anew."""
+"""Tests that ran at the start and are missing or skipped now."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _of_runner(
         return f"no summary of {runner}, which printed one at the start", ""
     if not (base.suite.whole and now.suite.whole):
         return "", ""
-    # Unit tests of Rust stand in the sources that the agent changes.
+    # Unit tests of Rust are in the sources that the agent changes.
     if ran < certain and suite and runner != "cargo test":
         noun = ("package" if runner == "go test" else "test") + ("" if ran == 1 else "s")
         return f"{runner} ran {ran} {noun}, and {certain} at the start", ""

@@ -227,7 +227,7 @@ class CallableValidator(NamedValidator):
         self.hidden = hidden
 
     async def validate(self, context: ValidationContext) -> Answer:
-        """Call it once; there is no output beside the feedback."""
+        """Call it once; there is no output file."""
         began = time.monotonic()
         result = await self._called(context)
         return result.model_copy(update={"duration": time.monotonic() - began}), None

@@ -36,34 +36,34 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
     A missing script, module or test may be what the agent is to create. So may a program that a script of the workspace
     needs.
     """
-    line, said = result.command, result.feedback
-    module = _NO_MODULE.search(said) if result.exit_code == 1 else None
+    line, output = result.command, result.feedback
+    module = _NO_MODULE.search(output) if result.exit_code == 1 else None
     if module and module[2] in _TOOLS and any(one.module and one.words[0] == module[2] for one in programs(line)):
         hint = f"{module[1]} -m pip install {module[2].replace('_', '-')}"
         return f"No module named {module[2]}; {hint}, in [workspace] setup if checks run in a fresh checkout"
     if result.reason == "not_found":
         return _not_started(result, place)
-    if "Illegal option -o pipefail" in said and "pipefail" in line:
+    if "Illegal option -o pipefail" in output and "pipefail" in line:
         return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
-    if result.exit_code == PYTEST_USAGE and (option := _option_of_plugin(line, said)):
+    if result.exit_code == PYTEST_USAGE and (option := _option_of_plugin(line, output)):
         return f"pytest does not know {option}; install its plugin, or remove it from the goal file"
     return ""
 
 
 def _not_started(result: ValidatorResult, place: Place) -> str:
-    """Return why a program of the line itself could not be started; `summary` is what the shell said of it."""
-    said = result.summary
-    if said == f"{SHELL}: not found":
-        return said
-    if HIDDEN in said:
-        return f'{said}; name its real folder in PATH, or write [workspace] sandbox = "none"'
+    """Return why a program of the line itself could not be started; `summary` is the message of the shell."""
+    message = result.summary
+    if message == f"{SHELL}: not found":
+        return message
+    if HIDDEN in message:
+        return f'{message}; name its real folder in PATH, or write [workspace] sandbox = "none"'
     for program in programs(result.command):
         for missing, hint in missing_words(program, place):
-            if re.search(rf"(?<![\w./-]){re.escape(missing.partition(':')[0])}(?![\w./-])", said):
+            if re.search(rf"(?<![\w./-]){re.escape(missing.partition(':')[0])}(?![\w./-])", message):
                 return f"{missing}; {hint}"
         path, word = _path_of(program, place)
-        if path and word in said and not path.is_relative_to(place.workspace):
-            return f"{said}; correct its path, or provide {path}"
+        if path and word in message and not path.is_relative_to(place.workspace):
+            return f"{message}; correct its path, or provide {path}"
     return ""
 
 

@@ -52,7 +52,7 @@ class PytestReporting:
         }
 
     def line(self, command: str) -> str:
-        """Return a command line that keeps the plugin where it sets the variables itself: `PYTHONPATH=src pytest`."""
+        """Return the command line with the plugin added to variables that it sets itself: `PYTHONPATH=src pytest`."""
         folder = re.sub(
             r"[^\w@%+:,./-]", r"\\\g<0>", str(self.folder)
         )  # not in quotes: the line may be in quotes itself

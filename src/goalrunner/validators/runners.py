@@ -122,7 +122,7 @@ def node(output: str) -> Iterator[Summary]:
         if {"tests", "pass", "fail", "cancelled"} <= counts.keys():
             failed = counts["fail"] or counts["cancelled"]
             text = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "cancelled") if counts[name])
-            # A file that ends without a test of its own counts as one.
+            # Node counts a file without tests as a test.
             files = len(_NODE_FILE.findall(output, before, found.start()))
             ran, skipped = (
                 max(counts["pass"] + counts["fail"] - files, 0),
@@ -168,7 +168,7 @@ def cargo(output: str) -> Iterator[Summary]:
 
 
 def _sum(text: str, words: Collection[str]) -> int:
-    """Return the sum of the counts that stand before one of the words: "2 failed, 41 passed"."""
+    """Return the sum of the counts before one of these words: "2 failed, 41 passed"."""
     return sum(int(count) for count, word in re.findall(r"(\d+) (\w+)(?=$|[ ,|])", text) if word in words)
 
 
@@ -188,7 +188,7 @@ class Runner:
     commands: str = ""
     """Subcommands that run tests; empty: it needs none."""
     option: str = ""
-    """An option without which it is no test runner."""
+    """The option that makes the program a test runner."""
     module: bool = False
     """Whether it is only started with `python -m`."""
 
@@ -223,7 +223,7 @@ class Call:
 def calls(line: str) -> tuple[Call, ...]:
     """Return the direct calls of known runners in a line: `pytest -q`, `cd x && A=1 uv run python -m pytest`.
 
-    What a Makefile, a script or another tool calls in its turn is no direct call.
+    Calls by a Makefile, a script or another tool are not direct calls.
     """
     return tuple(
         Call(runner, arguments, program)

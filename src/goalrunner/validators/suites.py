@@ -194,7 +194,7 @@ def _go_ids(output: str, *, asked: bool) -> list[str]:
 def _of_cargo(output: str) -> tuple[str, list[str]]:
     """Return a test program of cargo that started and printed no result, and the ids `tests/file.rs::module::test`.
 
-    The ids are relative to the package. There are none if output of tests stands between the names. With `-q`, cargo
+    The ids are relative to the package. There are none if output of tests is between the names. With `-q`, cargo
     prints no names, and not which program it starts.
     """
     before, *parts = _CARGO_PROGRAM.split(output)
