@@ -164,7 +164,7 @@ class Namespace:
         private = ["--mount", "--propagation", "private"]
         if not self._users:
             return [unshare, *private, *processes, SHELL, "-c", f"{mounting}\n{_HOLD}", "hold", cat]
-        # The second user namespace has the caller's ids. nsenter requires that it owns the mount namespace, too.
+        # The second user namespace has the caller's ids. nsenter can only enter a mount namespace that belongs to it.
         ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
         second = shlex.join([unshare, "--user", *ids, "--mount", *processes, SHELL, "-c", _HOLD, "hold", cat])
         return [unshare, "--user", "--map-root-user", *private, SHELL, "-c", f"{mounting}\nexec {second}"]

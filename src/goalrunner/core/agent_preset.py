@@ -23,7 +23,7 @@ Scope = Literal["turn", "session"]
 """What a reported number covers: one turn, or the session so far."""
 
 PLACEHOLDERS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
-"""What the words of a command may name in braces."""
+"""Names that the words of a command may contain in braces."""
 
 
 def _command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:

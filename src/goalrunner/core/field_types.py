@@ -174,7 +174,7 @@ Secret = Annotated[Text, AfterValidator(_secret)]
 """A secret that is replaced in all records: `$NAME` or `/pattern/`."""
 
 PLACEHOLDERS = ("feedback", "iteration", "missing", "objective")
-"""What a retry message may name in braces."""
+"""Names that a retry message may contain in braces."""
 
 
 def _template(text: str) -> str:

@@ -47,7 +47,7 @@ class Usage(Frozen):
 
     @property
     def tokens(self) -> int:
-        """Input and output tokens together, as far as they are known: beside `uncounted_calls` a lower bound."""
+        """The known input and output tokens; a lower bound if `uncounted_calls` is above 0."""
         return (self.input_tokens or 0) + (self.output_tokens or 0)
 
     @property
@@ -139,7 +139,7 @@ EXIT_CODES = {
     GoalStatus.BLOCKED: ExitCode.BLOCKED,
     GoalStatus.CANCELLED: ExitCode.INTERRUPTED,
 }
-"""The exit code of each status, else 4. A run cancelled by SIGTERM exits 143 instead."""
+"""The exit code of each status; others have 4. A run that a signal cancelled has 128 + its number."""
 
 
 class GoalAttempt(Frozen):

@@ -254,7 +254,7 @@ class VerdictRecorded(Frozen):
     round: int = Field(ge=0)
     verdict: GoalVerdict
     citations_checked: int = Field(0, ge=0)
-    stale_only: bool = Field(False, description="complete but for evidence that is out of date")
+    stale_only: bool = Field(False, description="whether only outdated evidence keeps it from being complete")
     refusals: tuple[str, ...] = Field((), description="why a citation did not count, one sentence each")
     stale: dict[str, str] = Field({}, description="by id of a cited observation: why it no longer counted")
 

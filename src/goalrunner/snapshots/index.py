@@ -202,7 +202,7 @@ class Index:
         return output.split(b"\0")[:-1]
 
     def doubt(self, paths: Iterable[bytes]) -> None:
-        """Let the next update read these paths whatever their times are."""
+        """Let the next update read these paths even if their times did not change."""
         self._write_racy(self._racy | frozenset(paths))
 
     def _know(self, paths: Iterable[bytes]) -> None:

@@ -64,7 +64,7 @@ _PROC = {
     **{f"/proc/{name}": f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "mtrr")},
     **{f"/proc/{name}": os.devnull for name in ("kcore", "keys", "timer_list", "sched_debug", "latency_stats")},
 }
-"""What is read-only or hidden of /proc, with what is shown there."""
+"""The parts of /proc that are read-only or hidden, with what is shown in their place."""
 
 _OWN_WORDS = b"bwrap: "
 

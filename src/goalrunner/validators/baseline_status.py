@@ -38,7 +38,7 @@ class BaseResults:
 
     @property
     def files(self) -> frozenset[str]:
-        """The Python files whose test functions ran at the baseline, as far as reports tell; doctests are in sources."""
+        """The Python files whose test functions ran at the baseline, by the reports. Doctests, in sources, do not count."""
         ids = (identifier for result in self._results.values() for identifier in result.test_ids)
         files = (identifier.partition("::")[0] for identifier in ids if "::test" in identifier.lower())
         return frozenset(path for path in files if path.endswith(".py"))

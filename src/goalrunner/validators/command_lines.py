@@ -1,4 +1,4 @@
-"""What is found in a validator's own command line before it runs: a syntax error, a missing program, a hidden exit code."""
+"""Faults of a validator's command line, found before it runs: syntax errors, missing programs, hidden exit codes."""
 
 from __future__ import annotations
 

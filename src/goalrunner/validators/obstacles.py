@@ -1,4 +1,4 @@
-"""Whether a validator cannot work on this machine or in its environment, as far as its result tells."""
+"""Reasons in a validator's result why it cannot work on this machine or in its environment."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Report:
     stopped: str = ""
     """Why pytest ended before its last test."""
     unreadable: str = ""
-    """What is wrong with a file."""
+    """Why a file cannot be read."""
 
     def problem(self, needed: int) -> str:
         """Return why exit code 0 does not count; empty if it does. `needed` is the number of reports there must be."""

@@ -1,4 +1,4 @@
-"""What the output of a validator tells about its tests: the summaries of all test runners in it as one record."""
+"""The tests in the output of a validator: the summaries of all test runners as one record."""
 
 from __future__ import annotations
 
