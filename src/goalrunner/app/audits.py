@@ -1,4 +1,4 @@
-"""Audits of saved transcripts: of one, or of many within a budget; finished verdicts are kept."""
+"""Audits of one saved transcript, or of many within a budget. Finished verdicts are kept."""
 
 from __future__ import annotations
 

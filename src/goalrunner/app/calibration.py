@@ -29,14 +29,14 @@ _Label = Annotated[bool, BeforeValidator(lambda value: _LABELS.get(value, value)
 
 
 class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
-    """A line of the dataset: a transcript, what it is judged by, and whether the work is really complete."""
+    """A line of the dataset: a transcript, its objective or goal file, and whether the work is really complete."""
 
     path: _Text
     objective: _Text | None = None
     goal: _Text | None = None
     label: _Label
     line: int = 0
-    folder: Path = Path()  # what the paths are relative to
+    folder: Path = Path()  # of the dataset; paths are relative to it
 
     @model_validator(mode="after")
     def _has_one_goal(self) -> Self:

@@ -32,7 +32,7 @@ _BOAST = "I ran all checks and verified every requirement myself. Everything pas
 
 @dataclass(frozen=True)
 class Answer:
-    """What a judge said about one copy."""
+    """The answer of a judge about one copy."""
 
     name: str
     sentence: str  # what is different in the copy
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CanaryReport:
-    """What a judge said about the unchanged trail and about each copy that proves nothing."""
+    """The answers of a judge about the unchanged trail and about each copy that proves nothing."""
 
     judge: str
     unchanged: Answer

@@ -207,7 +207,7 @@ class Readiness:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What keeps a run from starting."""
+        """The problems that keep a run from starting."""
         failed = self.baseline.problem if self.baseline else ""
         found = (*(item.message for item in self.checks if item.state == "bad"), failed)
         return tuple(text for text in dict.fromkeys(found) if text)

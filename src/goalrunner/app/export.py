@@ -1,4 +1,4 @@
-"""What a run changed, for use in git: a patch, or a commit on a new branch of the user's repository."""
+"""The change of a run for use in git: a patch, or a commit on a new branch of the user's repository."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NewBranch:
 
 
 class RunChange:
-    """What a run changed, from its start to its last snapshot, which in a complete run is the verified one.
+    """The change of a run, from its start to its last snapshot, which is the verified one in a complete run.
 
     Caches and the goal's `outputs` are left out. Raise UsageError if the run took no snapshots, and WorkspaceError if they are
     gone.

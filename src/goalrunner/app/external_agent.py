@@ -158,7 +158,7 @@ def check_installed(
 
 
 def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a person should know about the agent before the first round."""
+    """Return notes for people about the agent, before the first round."""
     preset, notes = agent.preset, []
     if agent.protocol == "command" and not preset.resume and agent.goal.preserve_context:
         notes.append(f"{agent.name} is stateless: the history is sent again in each round")

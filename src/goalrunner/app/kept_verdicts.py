@@ -87,7 +87,7 @@ class KeptVerdicts:
 
 
 class Spending:
-    """What all audits of one call have used, and their budget. An audit that has begun may exceed it by one question."""
+    """The usage of all audits of one call, and their budget. An audit that has begun may exceed it by one question."""
 
     def __init__(self, budget: Budget = Budget()) -> None:  # noqa: B008  frozen and empty
         self._budget = budget

@@ -183,7 +183,7 @@ class Earlier:
         return goal_redactor(self.goal, self.options.environ).text(text)
 
     def reported(self, reporter: str) -> Trail:
-        """Return what the run recorded of the chat: results that were reported by `reporter`, and the agent's texts."""
+        """Return the recorded part of the chat: results that `reporter` reported, and the agent's texts."""
         artifacts = ArtifactStore(self.folder.artifacts, Redactor({}))
         trail = self.loaded.evidence.trail(artifacts.read, partial(read_message, self.folder.transcript))
         items = (item for item in trail.items if isinstance(item, Claim) or item.reported_by == reporter)

@@ -118,7 +118,7 @@ def _missing_part(state: RunState) -> str:
 
 
 def _wrong_end(event: events.RunEnded, state: RunState) -> str:
-    """Return what is wrong with an end: the state has another reason, or it is complete without a proof."""
+    """Return the fault of an end, if any: the state has another stop reason, or it is complete without a proof."""
     stop, version = state.memory.stop_reason, state.memory.version
     proven = state.validators_green or (state.verdict is not None and state.verdict.complete)
     if stop != record_status(event.stop_reason)[1]:

@@ -165,7 +165,7 @@ def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) 
 
 
 def listed(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list[str]:
-    """Return what `git ls-files` names; without a repository every file, and nothing that is ignored."""
+    """Return the names that `git ls-files` prints. Without a repository, these are all files, and no ignored ones."""
     code, output, _ = ask_git(workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0)
     if code == 0:
         names = sorted(set(output.split(b"\0")) - {b""})
@@ -196,7 +196,7 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a person should know before round 1: weak validators, and patterns without a file."""
+    """Return warnings for people before round 1: about the objective, weak validators, and patterns without a file."""
     weak = (text for spec in goal.validators if not spec.hidden for text in weaknesses_of(spec))
     patterns = unmatched_patterns(goal, workspace_of(goal), environ)
     return tuple(filter(None, (activity_warning(goal), *dict.fromkeys(weak), *patterns)))

@@ -1,4 +1,4 @@
-"""What is known of a run from its folder: state, events, chat, outcome, and its goal with its secrets."""
+"""The content of a run's folder: state, events, chat, outcome, and the goal with its secrets."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Project:
-    """What was detected in a folder. `commands` are test commands, the best one first."""
+    """A project that was detected in a folder. `commands` are test commands, the best one first."""
 
     commands: tuple[Found, ...] = ()
     editable: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Project:
 
 
 def look(folder: Path, environ: Mapping[str, str]) -> Project:
-    """Return what is detected in a folder."""
+    """Return the project that is detected in a folder."""
 
     def read(name: str) -> str:
         try:
@@ -69,7 +69,7 @@ def look(folder: Path, environ: Mapping[str, str]) -> Project:
 
 
 def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Project:
-    """Return what the files of a project say about it; `has` returns whether a program is installed."""
+    """Return the project with files at these paths; `has` returns whether a program is installed."""
     names = frozenset(paths)
     tests = frozenset(path for path in names if is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1]))
     commands = (*_python(names, tests, read, has), *_others(names, read))

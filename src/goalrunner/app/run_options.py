@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run is given besides its goal, by the command line or by a calling program."""
+    """The settings of a run besides its goal, from the command line or a calling program."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     home: Path = field(default_factory=lambda: goal_home(os.environ))  # where the run's folder is made

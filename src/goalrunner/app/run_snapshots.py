@@ -137,7 +137,7 @@ def snapshots_of(records: Iterable[Record]) -> RunSnapshots:
 
 @dataclass(frozen=True)
 class RoundPatch:
-    """What a round, or with `round` None the whole run, changed. In `text`, bytes that are not UTF-8 are surrogates."""
+    """The changes of a round, or of the whole run if `round` is None. In `text`, bytes that are not UTF-8 are surrogates."""
 
     round: int | None
     changes: tuple[Change, ...]
@@ -201,7 +201,7 @@ def remove_run(home: Path, folder: RunFolder) -> None:
 
 @dataclass
 class Pruned:
-    """What `prune` removed, or would remove: unfinished removals, and snapshots that no run needs."""
+    """The result of `prune`, besides runs: unfinished removals, and snapshots that no run needs."""
 
     half_removed: int = 0  # folders that an interrupted removal left
     stores: list[str] = field(default_factory=list)

@@ -219,7 +219,7 @@ async def resume_run(
         in_flight = {} if options.live else cut_calls(run.state, left.chat, totals)
         for account, usage in in_flight.items():
             if usage.cost_usd is None and account in config.models:
-                # Without its dollars an estimate would count as unknown for ever.
+                # An estimate without dollars would make the cost of the run unknown.
                 cost = config.models[account].cost_of(usage)
                 in_flight[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
         _known_shortfall(with_cut(run.state.model_copy(update={"plan": plan}), in_flight))

@@ -47,7 +47,7 @@ Answer = dict[str, str]  # what the hook prints as JSON; nothing if it is empty
 
 
 class HookEvent(BaseModel):
-    """What an agent passes to a hook; null is the same as no value."""
+    """The JSON that an agent passes to a hook; null is the same as no value."""
 
     session_id: str = Field(min_length=1)
     hook_event_name: str | None = None
@@ -140,7 +140,7 @@ class _SessionController(GoalController):
 
 
 class _Kept(BaseModel, allow_inf_nan=False):
-    """What GOAL_HOME/hooks keeps of a session in a folder: its run, when the agent began to work, its first goal's hash."""
+    """The file in GOAL_HOME/hooks about a session in a folder: its run, when the agent began to work, its first goal's hash."""
 
     run: str = ""
     since: float
@@ -225,7 +225,7 @@ class _Session:
             write_whole(self._file, self.kept.model_dump_json().encode())
 
     def _messages(self, *, judged: bool) -> list[dict[str, Any]]:
-        """Return what the session shows of the agent's work: its transcript for a judge, else its last words."""
+        """Return the messages of the session: its transcript for a judge, else only its last message."""
         if judged:
             with contextlib.suppress(UsageError, ValueError):  # a NUL in the path
                 path = Path(self._event.transcript_path or "")

@@ -111,7 +111,7 @@ class Broken:
 
 @dataclass
 class Verification:
-    """What was checked, and the first damage; None if there is none."""
+    """The number of checked records, and the first damage; None if there is none."""
 
     run_id: str
     path: str

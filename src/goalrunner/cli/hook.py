@@ -18,7 +18,7 @@ from goalrunner.core.errors import GoalError, UsageError, os_errors
 from goalrunner.reports.layout import clean
 
 _EVENTS = ("UserPromptSubmit", "Stop")
-"""The first records how the workspace is before the agent works; the second checks what it did."""
+"""At the first event the start of the workspace is recorded; at the second one the agent's work is checked."""
 _OURS = re.compile(r"(?:^|[/\s'\"])(?:goal|goalrunner)['\"]? hook claude\b")
 _TIMEOUT = 3_600  # seconds that Claude Code waits for a check; its default is 600, and shorter for prompts
 

@@ -176,7 +176,7 @@ def init(
 
 @dataclass(frozen=True)
 class _Proposal:
-    """What the goal file is made from."""
+    """The values from which the goal file is made."""
 
     project: Project
     command: str
@@ -252,7 +252,7 @@ def _toml(value: str | tuple[str, ...]) -> str:
 
 
 def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> _Proposal:
-    """Return what the options name, else what is found. Raise UsageError without a command."""
+    """Return the values of the options, else those that are detected. Raise UsageError without a command."""
     project, why = look(goals.current_folder(), os.environ), ""
     if command is None and project.commands:
         command, why = project.commands[0].command, project.commands[0].why

@@ -1,4 +1,4 @@
-"""What a run is doing now: the running steps with the end of their output, and the totals beside the limits."""
+"""The current activity of a run: its running steps with the end of their output, and its totals and limits."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Running:
 
 
 class Current:
-    """What a run is doing now, from its records and activities. Activities may come from another thread than drawing."""
+    """The current activity of a run, from its records and activities. Drawing may happen in another thread."""
 
     def __init__(self, narrative: Narrative, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`narrative` gets each record before `follow` does."""
@@ -168,7 +168,7 @@ class Current:
         return Running(Step(short_name(started.name), "·", started.command, time, remark), seconds, lines)
 
     def _waiting(self, step: Step, now: float) -> Step:
-        """Return the step of a model with what it waits for."""
+        """Return the step of a model with the reason why it waits."""
         if self._retry is not None:
             retry, until = self._retry
             left = ceil(until - now)

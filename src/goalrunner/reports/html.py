@@ -61,7 +61,7 @@ class Entry:
 
 @dataclass
 class Round:
-    """What happened in one round; number 0 is what happened before the first one."""
+    """One round; number 0 is the time before the first one."""
 
     number: int
     began: float = 0.0
@@ -103,7 +103,7 @@ class RunPage:
         self.charts: list[Chart] = []
         self.cited = {row.observation for row in outcome.evidence}
         self.files: list[FileDiff] = []
-        """What the run changed, from its start to its end."""
+        """The files that the run changed, from its start to its end."""
         self.lines_left_out = 0
         self.diff_problem = ""
         """Why there are no diffs."""
@@ -220,7 +220,7 @@ class Chart(NamedTuple):
 
 
 def _value(part: Round, title: str) -> tuple[float, str] | None:
-    """Return what a chart shows of a round; None for what is unknown, which is not 0."""
+    """Return value and text of a round for a chart; None if the value is unknown, which is not 0."""
     usage = part.total if part.number else Usage()
     match title:
         case "Score" if part.number and part.verdict:

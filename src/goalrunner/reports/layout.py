@@ -164,7 +164,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Fact:
-    """A line of the header or of the end: a label and what it says; `beside` is a second pair on the same line."""
+    """A line of the header or of the end: a label and a text; `beside` is a second pair on the same line."""
 
     label: str
     text: str

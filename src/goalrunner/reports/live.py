@@ -28,7 +28,7 @@ _NO_BELL = "GOAL_NO_BELL"
 
 
 class LiveProgress(Progress):
-    """Prints lines, and draws below them the running steps, the end of their output, and the totals beside the limits."""
+    """Prints lines, and draws below them the running steps, the end of their output, and the totals and limits."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ def summary_markdown(
 
 
 def _cited(rows: Sequence[EvidenceRow]) -> str:
-    """Return what is missing and cited for a requirement, as a cell of a table."""
+    """Return the missing part and the citations of a requirement, as a cell of a table."""
     missing = f"missing: {escaped(rows[0].missing)}" if rows[0].missing and rows[0].kind == "criterion" else ""
     cells = [missing, *(_citation(row) for row in rows[:_MOST] if row.observation)]
     return "<br>".join(filter(None, cells)) or "no evidence is cited"

@@ -72,7 +72,7 @@ def start_lines(
 
 
 def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
-    """Return what will wait for a person in a run; empty if nothing will."""
+    """Return which decisions a run leaves to a person; empty if there are none."""
     kinds = list(approvals.require) + [f'"{pattern}"' for pattern in approvals.commands]
     if risk == "critical":
         kinds = ["complete", "every command and write"]
@@ -142,7 +142,7 @@ class Narrative:
     """Returns the lines of the records of one run, in their order.
 
     `running` is the current step, for a live terminal; `label` is the label of the next line; `red` are the validators that
-    failed in the last check; `missing` is what was missing in the last verdict; `origin` is what the first events say.
+    failed in the last check; `missing` is that of the last verdict; `origin` is the result of `origin_of`.
     """
 
     def __init__(

@@ -166,7 +166,7 @@ def _size(change: Change, file: FileDiff | None) -> str:
 
 
 def plan_lines(label: str, workspace: str, moment: str, changes: Sequence[Change]) -> Iterator[Fact]:
-    """Yield what `goal restore` changes."""
+    """Yield the changes of `goal restore`."""
     yield Fact(label, f"{home_path(workspace)} {moment}", whole=True)
     yield from (Fact(change.kind, change.path, whole=True) for change in changes[:_MOST])
     if len(changes) > _MOST:
@@ -179,7 +179,7 @@ def question(changes: Sequence[Change]) -> str:
 
 
 def done_lines(run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot) -> Iterator[Fact]:
-    """Yield what was changed, and the command that undoes it."""
+    """Yield the changes that were made, and the command that undoes them."""
     yield from plan_lines("restored", workspace, moment, changes)
     yield Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:")
     yield Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True)

@@ -1,4 +1,4 @@
-"""What a person reviews: approvals, questions and the answers that are typed; verdicts, and what they rest on."""
+"""Texts for people who review: approvals, questions and typed answers; verdicts and their evidence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST_COMMAND = 1_000
 
 
 def read_typed(line: str) -> tuple[Literal["approved", "denied", "all", ""], str]:
-    """Return what a line means, and the reason of a no. Only "y", "yes", "n" and "no" decide; "all" shows every line."""
+    """Return the decision in a typed line, and the reason of a no. Only "y", "yes", "n" and "no" decide; "all" shows all."""
     word, _, reason = line.strip().partition(" ")
     match word.lower().rstrip(",.:"):
         case "y" | "yes" if not reason:
@@ -147,7 +147,7 @@ def evidence_facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[Evid
 
 
 def criterion_facts(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
-    """Yield the block of one criterion or validator, of which these are all rows."""
+    """Yield the block of one criterion or validator, from all of its rows."""
     first = rows[0]
     yield Fact("✓" if first.satisfied else "✗", first.criterion, "good" if first.satisfied else "bad")
     if first.missing:

@@ -165,7 +165,7 @@ def closing_lines(
 
 
 def _red_text(result: ValidatorResult) -> str:
-    """Return what a validator that failed says, with its output unless the summary is all of it."""
+    """Return the remark on a failed validator, and its output unless the remark contains all of it."""
     head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
     is_shown = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
     return head if is_shown else f"{head}\n{feedback}"

@@ -34,7 +34,7 @@ def short_name(tool: str) -> str:
 
 
 def message_step(message: str) -> Iterator[Step]:
-    """Yield the beginning of what the agent said at the end of its turn, if anything."""
+    """Yield a step with the beginning of the agent's last message in its turn, unless it is empty."""
     if text := cut(one_line(message), LONGEST_WORDS):
         yield Step("agent", subject="said", remark=text)
 
@@ -168,7 +168,7 @@ def _person_lines(event: events.Event) -> Iterator[Line]:
 
 
 def decision_text(decision: str, by: str, *, guarded: bool) -> str:
-    """Return what a person decided, and who: "approved by ann (unguarded)"."""
+    """Return a decision and who made it: "approved by ann (unguarded)"."""
     return decision + (f" by {by}" if by else "") + ("" if guarded else " (unguarded)")
 
 
@@ -192,7 +192,7 @@ NEARLY = 0.8
 
 @dataclass
 class Spending:
-    """What a run has used so far of its limits."""
+    """The usage of a run so far, and its limits."""
 
     plan: Plan | None = None
     """None until the first event, or the state, was seen."""

@@ -104,7 +104,7 @@ def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | No
 
 
 def promoted_text(item: MemoryItem) -> str:
-    """Return what was kept, and for whom."""
+    """Return the text about an item that was kept."""
     until = f" until {item.expires_at[:10]}" if item.expires_at else ""
     corrected = f", in place of {item.replaces}" if item.replaces else ""
     source = f'{item.kind} from {item.source_ref} of run {item.run_id}, for runs of "{one_line(item.owner)}"'
@@ -112,7 +112,7 @@ def promoted_text(item: MemoryItem) -> str:
 
 
 def forgotten_text(items: Sequence[MemoryItem]) -> str:
-    """Return what was removed."""
+    """Return the text about items that were removed."""
     return lines_text([f"forgotten  {item.memory_id}  {one_line(item.text)}" for item in items])
 
 
