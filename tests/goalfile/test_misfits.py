@@ -29,7 +29,13 @@ def misfits(*lines: str) -> str:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("max_steps", "5"), ("system_prompt", '"x"'), ("params", "{temperature = 1}"), ("api_base", '"http://x"')],
+    [
+        ("max_steps", "5"),
+        ("tools", '["shell"]'),
+        ("system_prompt", '"x"'),
+        ("params", "{temperature = 1}"),
+        ("api_base", '"http://x"'),
+    ],
 )
 def test_what_steers_the_built_in_agent_is_refused_by_name(key: str, value: str) -> None:
     said = f'agent.{key} is only for the built-in agent, and "plain" does not support it; remove it'

@@ -79,7 +79,7 @@ def preset_of_text(text: str, name: str) -> Preset:
         raise
 
 
-CHAT_KEYS = ("max_steps", "system_prompt", "params", "api_base", "api_key_env")
+CHAT_KEYS = ("max_steps", "tools", "system_prompt", "params", "api_base", "api_key_env")
 """Keys of `[agent]` that only the built-in agent has."""
 
 
