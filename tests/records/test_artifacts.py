@@ -148,7 +148,7 @@ def test_once_it_is_hurried_the_rest_of_a_file_is_left_out(store: ArtifactStore,
     kept = store.read(ref)
     assert not source.exists()
     assert kept.startswith(b"first line\n")
-    assert kept.endswith(b"bytes and more left out, for the run was cut ...]\n")
+    assert kept.endswith(b"bytes and more left out because the run was interrupted ...]\n")
     assert 1_000_000 < len(kept) < 3_000_000
     assert kept.count(b"token=[redacted:MY_TOKEN] and so on, and on") > 1_000
     assert SECRET.encode() not in kept

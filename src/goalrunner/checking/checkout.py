@@ -30,7 +30,7 @@ from goalrunner.snapshots.objects import ONE_PACK, shown
 from goalrunner.snapshots.store import SnapshotStore
 
 ROOM, ROOM_TMP = "now", "tmp"
-"""Folders of a run: what its commands write during a check, and what a sandbox shows as /tmp. Removed after each check."""
+"""Folders of a run: for the checkout and what commands write, and for /tmp in a sandbox. Removed after each check."""
 
 _SETUP = '[workspace] setup = "pip install -e ." (or "uv sync", "npm ci") installs packages into the checkout'
 _TICK = 0.02

@@ -25,7 +25,7 @@ class Usage(Frozen):
     output_tokens: int | None = Field(0, ge=0, description="completion tokens, reasoning too; None: unknown")
     cost_usd: float | None = Field(0.0, ge=0, description="US dollars; None: unknown for some calls")
     known_cost_usd: float = Field(0.0, ge=0, description="the known part of the dollars")
-    calls: int = Field(0, ge=0, description="answered model calls; of an external agent what it counts as one")
+    calls: int = Field(0, ge=0, description="answered model calls; for an external agent, its own count")
     retries: int = Field(0, ge=0, description="calls repeated after 429, 5xx, a timeout or a cut stream")
     estimated_tokens: int = Field(0, ge=0, description="estimated tokens of interrupted calls, included above")
     uncounted_calls: int = Field(0, ge=0, description="calls with unknown tokens; 0: the tokens are complete")
@@ -194,12 +194,7 @@ class GoalOutcome(Frozen):
     models: dict[str, str] = Field({}, description='by role: "agent", "judge", "critic"')
     workspace: str = ""
     changes: DiffStat | None = Field(None, description="what the agent changed in the workspace; None: not known")
-    labels: tuple[str, ...] = Field(
-        (),
-        description='what weakens the proof: "self-judged", "rests on reports", "unguarded approval", "unasked actions",'
-        ' "checks changed: PATHS", "not verified: PATHS", "needs ignored files: PATHS", "dependencies changed: ...",'
-        ' "not isolated", "flaky: NAMES"',
-    )
+    labels: tuple[str, ...] = Field((), description='what weakens the proof, such as "self-judged" or "flaky: NAMES"')
     protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
     differing: tuple[str, ...] = Field((), description="the paths of `protected_changes`")
     check_environment: str = Field("", description='"overlay", "in-place" or "checkout"; empty: none is needed')

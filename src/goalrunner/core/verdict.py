@@ -143,7 +143,7 @@ class GoalVerdict(Frozen):
     blocked: str = Field("", description="why the goal cannot be reached, or needs a person; empty: it can go on")
     questions: tuple[str, ...] = Field((), description="facts that only a person can give, as questions")
     source: Literal["judge", "validators", "fallback"] = Field(
-        "judge", description="fallback: the judge's answers could not be read"
+        "judge", description="fallback: the judge's answers could not be parsed"
     )
 
     @model_validator(mode="after")

@@ -109,7 +109,7 @@ class ArtifactStore:
 
         yield from self._redactor.chunks(read(), is_cut=lambda: left > 0)
         if left > 0:
-            yield f"\n[... {left:,} bytes and more left out, for the run was cut ...]\n".encode()
+            yield f"\n[... {left:,} bytes and more left out because the run was interrupted ...]\n".encode()
 
     def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
         digest, size = hashlib.sha256(), 0

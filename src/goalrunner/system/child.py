@@ -217,7 +217,7 @@ async def started(
 
 
 def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
-    """Return why `argv` cannot be started in `cwd`, as far as the files tell; None if it can."""
+    """Return why `argv` cannot be started in `cwd`, judging by the files; None if it can."""
     program = argv[0] if argv else ""
     if not program:
         return NotStarted(NOT_FOUND, "there is no command to run")
