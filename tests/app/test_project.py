@@ -9,9 +9,9 @@ import pytest
 from goalrunner.app.project import (
     Project,
     detect,
+    detect_project,
     installed_agents,
     judge_for,
-    look,
     with_keys,
 )
 
@@ -100,11 +100,11 @@ def test_a_real_folder_is_read_without_ignored_files(tmp_path: Path) -> None:
     (tmp_path / "node_modules/x").mkdir(parents=True)
     (tmp_path / "node_modules/x/test_a.py").write_text("def test_a(): ...\n")
     (tmp_path / "go.mod").write_text("module x\n")
-    assert [item.command for item in look(tmp_path, {}).commands] == ["go test ./..."]
+    assert [item.command for item in detect_project(tmp_path, {}).commands] == ["go test ./..."]
 
 
 def test_an_empty_folder_is_empty(tmp_path: Path) -> None:
-    assert look(tmp_path, {}) == Project(is_empty=True)
+    assert detect_project(tmp_path, {}) == Project(is_empty=True)
 
 
 def program(folder: Path, *names: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ def following(clock: Clock, *happened: events.Event) -> Current:
     narrative = Narrative()
     current = Current(narrative, clock)
     for record in numbered(*happened):
-        narrative.tell(record)
+        narrative.lines_of(record)
         current.follow(record)
     return current
 
@@ -122,9 +122,9 @@ def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(t
     current = following(clock, events.RoundStarted(round=1, prompt="first"), called)
     (scratch / f"{'0' * 16}.out").write_text("compiling\n")
     (scratch / f"{'0' * 16}.agent.out").write_text("{}\n")
-    current.look(scratch, log)
+    current.follow_files(scratch, log)
     (running,) = current.running()
     assert (running.step.subject, running.lines, round(running.seconds)) == ("make", ["compiling"], 60)
     (scratch / f"{'0' * 16}.out").unlink()
-    current.look(scratch, log)
+    current.follow_files(scratch, log)
     assert [item.lines for item in current.running()] == [[]]

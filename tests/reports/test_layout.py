@@ -16,7 +16,7 @@ from tests.support import told_run
 
 def drawn(columns: int | None) -> str:
     narrative = Narrative(lambda _: "git, clean")
-    lines = [line for record in told_run.two_rounds() for line in narrative.tell(record)]
+    lines = [line for record in told_run.two_rounds() for line in narrative.lines_of(record)]
     return laid_out(lines, columns)
 
 

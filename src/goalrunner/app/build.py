@@ -94,7 +94,7 @@ def open_run(
         journal,
         Prompts(goal, options.resume_prompt, options.prompt, facts).render,
         fresh_rounds=not goal.preserve_context,
-        preflight=config.foresee,
+        preflight=config.preflight,
         resumption=left,
     )
     for account, llm in config.models.items():
@@ -110,7 +110,7 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
     """
     goal = within_parent(goal, options.home)
     config = resolve(goal, options)
-    warned = asyncio.run(config.foresee())
+    warned = asyncio.run(config.preflight())
     goal_validators(config, ProcessLauncher())
     lines: list[tuple[str, str]] = []
     if config.check is not None:

@@ -53,7 +53,7 @@ class Project:
     is_empty: bool = False
 
 
-def look(folder: Path, environ: Mapping[str, str]) -> Project:
+def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
     """Return the project that is detected in a folder."""
 
     def read(name: str) -> str:

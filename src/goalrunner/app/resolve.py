@@ -85,7 +85,7 @@ class RunConfig:
             labels.append(HIDDEN_READABLE)
         return tuple(labels)
 
-    def preflight(self) -> None:
+    def check_requirements(self) -> None:
         """Check agent, models and validators before anything is spent. Raise GoalError."""
         if self.agent is not None:
             policy = self.sandbox.agent_policy(self.location.home, self.agent.preset.home)
@@ -94,9 +94,9 @@ class RunConfig:
             llm.check()
         refuse_invalid_commands(self.goal, self.options.environ)
 
-    async def foresee(self) -> tuple[str, ...]:
-        """Check all that `preflight` does, look up the models, and return warnings. Raise GoalError."""
-        self.preflight()
+    async def preflight(self) -> tuple[str, ...]:
+        """Check the requirements, look up the models, and return warnings. Raise GoalError."""
+        self.check_requirements()
         own = getattr(self.options.conversation, "llm", None)
         llms = (*self.models.values(), *([own] if isinstance(own, LLM) else []))
         found = await asyncio.gather(*(llm.foresee() for llm in llms), return_exceptions=True)

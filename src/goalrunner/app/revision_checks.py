@@ -71,7 +71,7 @@ async def check_revision(goal: Goal, revision: str, options: RunOptions) -> Revi
     plain = {"budget": Budget(), "memory": MemoryConfig(), "critic": CriticConfig(), "notify": NotifyConfig(bell=False)}
     bare = goal.model_copy(update=plain)
     config = resolve(bare, replace(options, conversation=NoAgent()))
-    config.preflight()
+    config.check_requirements()
     config.refuse_shared_workspace()
     folder = RunFolder.create(config.home, new_run_id(config.home, "audit"))
     try:

@@ -79,10 +79,10 @@ def of_folder() -> Path | None:
 
 def _proposed(given: Mapping[str, Any]) -> str:
     """Return the test command of the project as the validator; a person at a terminal can reject it."""
-    from goalrunner.app.project import look
+    from goalrunner.app.project import detect_project
 
     folder = current_folder() / (given.get("workspace.path") or "")
-    commands = look(folder, os.environ).commands if folder.is_dir() else ()
+    commands = detect_project(folder, os.environ).commands if folder.is_dir() else ()
     if not commands:
         raise UsageError(
             f"no test command was found in {folder}, so nothing can verify the result",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from goalrunner.app.doctor import Baseline, Readiness, check_readiness, sandbox_check, take_baseline
-from goalrunner.app.project import Installed, Project, installed_agents, judge_for, look, with_keys
+from goalrunner.app.project import Installed, Project, detect_project, installed_agents, judge_for, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
@@ -253,7 +253,7 @@ def _toml(value: str | tuple[str, ...]) -> str:
 
 def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> _Proposal:
     """Return the values of the options, else those that are detected. Raise UsageError without a command."""
-    project, why = look(goals.current_folder(), os.environ), ""
+    project, why = detect_project(goals.current_folder(), os.environ), ""
     if command is None and project.commands:
         command, why = project.commands[0].command, project.commands[0].why
     elif command is None:

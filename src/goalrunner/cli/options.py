@@ -41,10 +41,10 @@ def agent_names(incomplete: str) -> list[str]:
 
 def validators(incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield the test commands of the project in the current folder."""
-    from goalrunner.app.project import look
+    from goalrunner.app.project import detect_project
 
     try:
-        found = look(Path.cwd(), os.environ).commands
+        found = detect_project(Path.cwd(), os.environ).commands
     except (GoalError, OSError):
         return
     # bash inserts a value as it is; the other shells quote it.

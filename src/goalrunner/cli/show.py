@@ -165,7 +165,7 @@ def watch(run: options.Run = None) -> int:
         sys.stdout.flush()
         if not is_written(folder.events):
             return False
-        progress.look(folder.scratch, folder.events)
+        progress.follow_files(folder.scratch, folder.events)
         time.sleep(_POLL)
         return True
 

@@ -78,7 +78,7 @@ class Current:
         self._due: dict[tuple[str, str], float] = {}
         """By name and subject of a running step: seconds after its start at which its next line is due."""
 
-    def take_up(self, state: RunState) -> None:
+    def restore(self, state: RunState) -> None:
         """Start with the state that an earlier process left."""
         self._at = self._monotonic()
         self._remember(state.validators)
@@ -117,7 +117,7 @@ class Current:
                 case RetryScheduled():
                     self._retry, self._text = (activity, now + activity.seconds), ""
 
-    def look(self, scratch: Path, records: Path) -> None:
+    def follow_files(self, scratch: Path, records: Path) -> None:
         """Follow a run of another process: its log `records`, and the output of its command in the folder `scratch`."""
         with contextlib.suppress(OSError), self._lock:  # a file may be removed meanwhile
             if not self._has_caught_up:

@@ -123,7 +123,7 @@ class RunPage:
         self.shown_ids = {one.observation.id for part in self.rounds for one in part.entries if one.observation}
 
     def _add(self, record: Record) -> None:
-        event, lines = record.event, self._narrative.tell(record)
+        event, lines = record.event, self._narrative.lines_of(record)
         if isinstance(event, events.GoalCreated | events.RunStarted):
             for fact in (line for line in lines if isinstance(line, Fact)):
                 self.opening += [fact, *([Fact(*fact.beside)] if fact.beside else [])]

@@ -165,7 +165,7 @@ class Narrative:
         """Active time and usage at the start of the round, or when the run was resumed in it."""
         self._resumed = False
 
-    def tell(self, record: events.Record) -> list[Line]:
+    def lines_of(self, record: events.Record) -> list[Line]:
         """Return the lines of a record; most have none."""
         ended = [*self._round_end(record)]
         self.spending.elapsed = record.elapsed
@@ -184,7 +184,7 @@ class Narrative:
             parts[0] += " since it was resumed" * self._resumed
             yield Fact("", f"round {number} took {' · '.join(parts)}")
 
-    def take_up(self, state: RunState) -> list[Line]:
+    def restore(self, state: RunState) -> list[Line]:
         """Return the first lines of a resumed run: goal, workspace, agent, and what is used of the limits."""
         created = events.GoalCreated(goal=state.goal, plan=state.plan)
         self._follow(created)

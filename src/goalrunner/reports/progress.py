@@ -95,14 +95,14 @@ class Progress:
     def on_state(self, state: RunState) -> None:
         """Print the state that an earlier process left."""
         with self._turn:
-            lines = self.narrative.take_up(state)
-            self._current.take_up(state)
+            lines = self.narrative.restore(state)
+            self._current.restore(state)
             self._print([] if self._quiet else lines)
 
     def on_record(self, record: Record) -> None:
         """Print the lines of an event."""
         with self._turn:
-            lines = self.narrative.tell(record)
+            lines = self.narrative.lines_of(record)
             if self._quiet:
                 self._print(line for line in lines if line == UNLIMITED)
                 self.narrative.missing = ""
@@ -128,9 +128,9 @@ class Progress:
             self._notes.append(Fact("note", activity.text, "warn"))
             self._print_notes()
 
-    def look(self, scratch: Path, records: Path) -> None:
+    def follow_files(self, scratch: Path, records: Path) -> None:
         """Follow a run of another process: its log `records`, and the output of its command in the folder `scratch`."""
-        self._current.look(scratch, records)
+        self._current.follow_files(scratch, records)
 
     def _print_notes(self) -> None:
         """Print the notes that wait, unless a person is asked."""

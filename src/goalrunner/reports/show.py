@@ -49,7 +49,7 @@ def show_text(
     narrative, state, answer = Narrative(words=words), None, ""
     for record in records:
         state = apply(state, record)
-        yield laid_out(narrative.tell(record), columns)
+        yield laid_out(narrative.lines_of(record), columns)
         if isinstance(record.event, RoundFinished) and words and narrative.message:
             answer = words(narrative.message)
     if "\n" in answer.strip("\n") or len(answer) > LONGEST_WORDS:  # else its step has shown it whole
