@@ -46,6 +46,13 @@ def test_a_state_says_from_its_first_event_what_remains() -> None:
     assert fold(ROUND, events.RoundFinished(round=1), VALIDATE, checked(1, passed=False)).pending_steps == ("round-2",)
 
 
+def test_after_a_green_baseline_the_round_remains_where_the_agent_works_in_any_case() -> None:
+    green = events.BaselineTaken(standing="green", results=(ValidatorResult(name="tests", passed=True),))
+    assert fold(green).pending_steps == ("audit-0",)
+    session = PLAN.model_copy(update={"needs_round": True})
+    assert state_after(session, green).memory.pending_steps == ("round-1",)
+
+
 def test_each_of_the_runners_steps_names_the_observation_that_shows_it() -> None:
     memory = fold(
         ROUND,

@@ -146,7 +146,8 @@ def _upcoming(state: RunState) -> list[str]:
         case Phase.READY:
             return [*(["baseline"] if plan.takes_baseline else []), *again]
         case Phase.BASELINED:
-            return audit if state.baseline is not None and state.baseline.standing == "green" else again
+            is_green = state.baseline is not None and state.baseline.standing == "green"
+            return audit if is_green and not plan.needs_round else again
         case Phase.WORKING | Phase.WORKED:
             critique = [f"critique-{number}"] if plan.critic and state.critique is None else []
             return [*critique, *([f"validate-{number}"] if plan.validators else []), *audit]
