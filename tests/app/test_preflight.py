@@ -106,3 +106,25 @@ def _path_with_pytest(folder: Path) -> str:
     (programs / "pytest").write_text("#!/bin/sh\n")
     (programs / "pytest").chmod(0o755)
     return str(programs)
+
+
+_ABSENT = "validator check fails until the module no_such_module exists, in the workspace or installed"
+
+
+@pytest.mark.parametrize(
+    ("python", "warned"),
+    [("no_such_module:f", (_ABSENT,)), ("checks:f", ()), ("package.checks:f", ()), ("json.tool:main", ())],
+)
+def test_a_python_validator_whose_module_does_not_exist_is_a_warning(
+    tmp_path: Path, python: str, warned: tuple[str, ...]
+) -> None:
+    (tmp_path / "checks.py").touch()
+    (tmp_path / "package").mkdir()
+    goal = Goal.model_validate(
+        {
+            "objective": "Do it.",
+            "validators": [{"name": "check", "python": python}],
+            "workspace": {"path": str(tmp_path)},
+        }
+    )
+    assert warnings_before(goal, ENVIRON) == warned

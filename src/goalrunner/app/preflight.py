@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -197,6 +198,18 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return warnings for people before round 1: about the objective, weak validators, and patterns without a file."""
-    weak = (text for spec in goal.validators if not spec.hidden for text in weaknesses_of(spec))
-    patterns = unmatched_patterns(goal, workspace_of(goal), environ)
-    return tuple(filter(None, (activity_warning(goal), *dict.fromkeys(weak), *patterns)))
+    workspace = workspace_of(goal)
+    shown = [spec for spec in goal.validators if not spec.hidden]
+    weak = (text for spec in shown for text in weaknesses_of(spec))
+    missing = (_missing_module(spec, workspace) for spec in shown)
+    patterns = unmatched_patterns(goal, workspace, environ)
+    return tuple(filter(None, (activity_warning(goal), *dict.fromkeys((*weak, *missing)), *patterns)))
+
+
+def _missing_module(spec: ValidatorSpec, workspace: Path) -> str:
+    """Return that the module of a Python validator does not exist, which the baseline cannot show; empty if it does."""
+    module, folder = (spec.python or "").partition(":")[0].partition(".")[0], workspace / spec.cwd
+    exists = (folder / module).is_dir() or (folder / f"{module}.py").is_file()
+    if not module or exists or importlib.util.find_spec(module):
+        return ""
+    return f"validator {name_of(spec)} fails until the module {module} exists, in the workspace or installed"
