@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.processes import children, entry
+from goalrunner.system.processes import Watchdog, children, entry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -156,3 +156,23 @@ async def test_a_launcher_that_is_dropped_leaves_no_watchdog(tmp_path: Path) -> 
     before = watchdogs_of(os.getpid())
     await launched(ProcessLauncher(), tmp_path, "true")
     until(lambda: set(watchdogs_of(os.getpid())) <= set(before))
+
+
+def test_two_launchers_never_have_the_same_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered: list[list[int]] = []
+
+    def choice(free: list[int]) -> int:
+        offered.append(free)
+        return free[0]
+
+    monkeypatch.setattr("goalrunner.system.processes.secrets.choice", choice)
+    launchers = [Watchdog(), Watchdog()]
+    try:
+        for one in launchers:
+            one.watch()
+        first, second = ((one.next_limit() - 1) // 1_000 for one in launchers)
+        assert first != second
+        assert offered[0][0] not in offered[1]
+    finally:
+        for one in launchers:
+            one.close()

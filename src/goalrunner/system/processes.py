@@ -103,15 +103,15 @@ def adopt_orphans() -> bool:
 
 
 # A resource limit that no program uses, the bytes of POSIX message queues, is a tag that stays if a process clears its
-# environment. Each launcher has numbers of its own, and each launch one of them.
+# environment. Each launcher has numbers of its own, of which its watchdog has the first, and each launch one of the others.
 _LAUNCHES = 1_000  # numbers of a launcher
 _LAUNCHERS = 400
 
 starting = threading.Lock()  # held while a process is started, so that only those of launches get the limit
 
 
-def first_limit() -> int:
-    """Return the first of the limits of a launcher; 0 if the limit cannot be lowered that far."""
+def free_limit() -> int:
+    """Return the first of the limits of a launcher, which no living process has; 0 if there is none."""
     if sys.platform != "linux":
         return 0
     import resource
@@ -119,12 +119,17 @@ def first_limit() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_MSGQUEUE)
     most = _LAUNCHES * _LAUNCHERS
     highest = soft if soft != resource.RLIM_INFINITY else 4 * most
-    return highest - _LAUNCHES * (1 + secrets.randbelow(_LAUNCHERS)) if highest >= 2 * most else 0
+    if highest < 2 * most:
+        return 0
+    lowest = highest - most
+    taken = {(limit_of(pid) - lowest) // _LAUNCHES for pid in psutil.pids()}
+    free = [lowest + _LAUNCHES * number for number in range(_LAUNCHERS) if number not in taken]
+    return secrets.choice(free) if free else 0
 
 
 @contextmanager
 def lowered_limit(limit: int) -> Iterator[None]:
-    """Give the children that are started in this context a limit; 0 gives none."""
+    """Give the children that are started in this context a limit; 0: no other one than this process has."""
     with starting, contextlib.ExitStack() as undo:
         if sys.platform == "linux" and limit:
             import resource
@@ -162,7 +167,7 @@ class Watchdog:
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
         """Part of the tag of every launch."""
-        self._first_limit = first_limit()
+        self._first_limit = 0
         self._launches = 0
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -171,17 +176,18 @@ class Watchdog:
     def next_limit(self) -> int:
         """Return the limit of another launch; 0 for none."""
         self._launches += 1
-        return self._first_limit and self._first_limit + self._launches % _LAUNCHES
+        return self._first_limit and self._first_limit + 1 + self._launches % (_LAUNCHES - 1)
 
     def watch(self) -> None:
         """Start the watchdog process if it is not running."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._release()
+                self._first_limit = self._first_limit or free_limit()
                 cleanup = [sys.executable, "-P", "-m", __name__, self.token, str(self._first_limit)]
                 # Without a watchdog the run goes on: it matters only if the runner is killed.
                 with contextlib.suppress(OSError):
-                    self._process, sink = start_helper(_SCRIPT, cleanup)
+                    self._process, sink = start_helper(_SCRIPT, cleanup, limit=self._first_limit)
                     self._release = weakref.finalize(self, _release, self._process, sink)
 
     def close(self) -> None:
@@ -198,11 +204,12 @@ def _release(process: subprocess.Popen[bytes], sink: int) -> None:
 
 
 def start_helper(
-    script: str, argv: Sequence[str], *, log: int = subprocess.DEVNULL, keep_open: Sequence[int] = ()
+    script: str, argv: Sequence[str], *, log: int = subprocess.DEVNULL, keep_open: Sequence[int] = (), limit: int = 0
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start a shell script with arguments in a process group of its own; return it and the end of its pipe to write to.
 
-    The pipe closes when this process ends. `keep_open` are files that the script has open as well. Raise OSError.
+    The pipe closes when this process ends. `keep_open` are files that the script has open as well, and `limit` is that of
+    `lowered_limit`. Raise OSError.
     """
     # A small environment without keys, in which Python finds the same modules as here.
     installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
@@ -210,7 +217,7 @@ def start_helper(
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *installed])
     source, sink = os.pipe()
     try:
-        with starting:
+        with lowered_limit(limit):
             process = subprocess.Popen(
                 ["/bin/sh", "-c", script, "goal-watchdog", *argv],
                 stdin=source,
