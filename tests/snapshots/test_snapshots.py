@@ -477,6 +477,27 @@ async def test_what_cannot_be_read_is_recorded(
     own.close()
 
 
+async def test_a_folder_of_another_user_that_cannot_be_read_is_left_out(
+    store: SnapshotStore, request: pytest.FixtureRequest
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of another user")
+    await store.snapshot()  # imports everything, while it can
+    folder = request.getfixturevalue("as_nobody")
+    workspace = folder / "ws"
+    write(workspace, {"a": "1"})
+    os.seteuid(0)
+    (workspace / "data/volume").mkdir(parents=True)
+    (workspace / "data").chmod(0o777)
+    (workspace / "data/volume").chmod(0o700)
+    os.seteuid(65534)
+    own = SnapshotStore(workspace, folder / "home")
+    first = await own.snapshot()
+    assert set(await own.entries(first)) == {"a"}
+    assert await own.snapshot() == first
+    own.close()
+
+
 @pytest.mark.slow
 async def test_files_that_come_and_go_meanwhile_do_no_harm(store: SnapshotStore, workspace: Path) -> None:
     code = "import os,sys,time\nend=time.time()+1.5\nwhile time.time()<end:\n"

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -23,6 +24,7 @@ from goalrunner.snapshots.repositories import Start
 _TRIES = 6
 _EMPTY_BLOB = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _PLACEHOLDER = b".goalrunner-looks-inside"
+_CLOSED = re.compile(r"warning: could not open directory '(.+)/': Permission denied")
 _MANY = 1_000
 
 
@@ -218,14 +220,22 @@ class Index:
         changed, found = await both(self._git.run(*arguments, tree=self._git.workspace), self._others())
         if changed.code != 0:
             raise GitFailed(f"the index of {self._git.store} is damaged: {changed.errors.decode('utf-8', 'replace')}")
-        for line in (changed.errors + found.errors).decode("utf-8", "replace").splitlines():
-            if line.endswith("Permission denied"):
+        for line in os.fsdecode(changed.errors + found.errors).splitlines():
+            if line.endswith("Permission denied") and not self._is_foreign(line):
                 hint = "give yourself access to it (chmod u+rwx), or add it to .gitignore"
                 raise WorkspaceError(f"{self._git.workspace} cannot be read: {line.removeprefix('warning: ')}", hint)
         modified, others = set(changed.output.split(b"\0")[:-1]), set(found.output.split(b"\0")[:-1])
         if nested := {path for path in others if path.endswith(b"/")}:
             others = (others - nested) | await self._inside(nested)
         return modified, others
+
+    def _is_foreign(self, warning: str) -> bool:
+        """Return whether git warns of a folder of another user, such as a database's volume. The agent cannot have closed it."""
+        match = _CLOSED.fullmatch(warning)
+        try:
+            return match is not None and os.lstat(self._git.workspace / match[1]).st_uid != os.geteuid()
+        except OSError:
+            return False
 
     async def _others(self, *paths: bytes) -> Answer:
         """Return what is neither ignored nor in the index; a nested repository ends with a slash."""
