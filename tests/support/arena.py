@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.app.build import prepare_run
-from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_options import RunOptions, judge_of
 from goalrunner.app.session import finish
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Approver
@@ -128,16 +128,16 @@ class Arena:
         keys: dict[str, Any] = {"objective": "Make add() right.", "max_iterations": max(1, len(rounds)), **goal}
         keys["agent"] = {"model": model, **keys.get("agent", {})}
         keys["workspace"] = {"path": str(self.workspace), **keys.get("workspace", {})}
+        wanted = Goal.model_validate(keys)
         options = RunOptions(
             home=self.home,
             environ=self.environ,
             observers=[self],
-            judge_llm=judge_llm,
             conversation=conversation,
             goal_file=self.workspace / goal_file if goal_file else None,
             approver=approver,
         )
-        assembly = prepare_run(Goal.model_validate(keys), options)
+        assembly = prepare_run(wanted.model_copy(update={"judge": judge_of(wanted, judge_llm)}), options)
         outcome = await finish(assembly)
         return Ending(outcome, tuple(self.records), assembly.folder.path)
 

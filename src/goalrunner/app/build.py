@@ -26,6 +26,7 @@ from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
 from goalrunner.goalfile.loading import dump_goal
+from goalrunner.llm import ProviderModel, warm_up
 from goalrunner.records.artifacts import TranscriptFile
 from goalrunner.records.event_log import EventLog, OnTorn, read_records
 from goalrunner.records.files import SystemClock
@@ -128,6 +129,10 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     """Resolve a goal, make the run's folder and resources, and write the first events. Raise GoalError."""
     goal = within_parent(goal, options.home)
     config = resolve(goal, options)
+    if options.conversation is None:
+        for llm in config.models.values():
+            llm.check()  # before a run is made and LiteLLM is imported
+    warm_up([llm.model for llm in config.models.values() if isinstance(llm, ProviderModel)])
     earlier: tuple[Message, ...] = ()
     if options.continues is not None:
         earlier = chat_to_continue(options.continues, goal, has_own_agent=options.conversation is not None)
@@ -204,7 +209,7 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
         ),
         sandbox=config.sandbox_name,
         deadline_at=deadline_at(now, goal.timeout),
-        handed=options.handed,
+        handed=options.handed(goal),
         goal_file=str(options.goal_file.resolve()) if options.goal_file else "",
         goal_sha256=file_hash(prepared.folder.goal_file),
         continues=options.continues.run_id if options.continues else "",

@@ -21,7 +21,7 @@ from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.ports import Critic
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import WANTED, accepts
-from goalrunner.llm import LLM, CustomModel
+from goalrunner.llm import LLM, is_custom
 from goalrunner.records.run_folder import goal_home
 
 
@@ -103,7 +103,7 @@ def goal_and_options(
         goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
         has_model = isinstance(getattr(conversation, "llm", None), LLM)
         is_checked = bool(specs or validators or goal.validators)
-        config, own = judge_of(goal, given["judge"], default=has_model and not is_checked)
+        config = judge_of(goal, given["judge"], default=has_model and not is_checked)
         folder = _workspace(goal, given["workspace"], conversation)
         if conversation is not None and not (isinstance(objective, Goal) or folder or specs):
             # Without a folder, the response is all that there is to judge, as in GoalLoop.
@@ -117,12 +117,12 @@ def goal_and_options(
         goal = Goal.model_validate({**goal.model_dump(), **changes})
     except ValidationError as error:
         raise refusal(error, "arun_goal") from None
-    if isinstance(own, CustomModel) and "tokens" in {*goal.budget.limited} - {*goal.budget.unenforced}:
+    if is_custom(config.model) and "tokens" in {*goal.budget.limited} - {*goal.budget.unenforced}:
         raise UsageError(
-            f"the tokens of the judge {own.model} are unknown, so a budget of tokens cannot be enforced",
+            f"the tokens of the judge {config.model} are unknown, so a budget of tokens cannot be enforced",
             'remove the budget, or set allow_unenforced = ["tokens"] to count only what is known',
         )
-    return goal, replace(options, judge_llm=own, critic=own_critic(given["critic"]), validators=validators)
+    return goal, replace(options, critic=own_critic(given["critic"]), validators=validators)
 
 
 def _workspace(goal: Goal, named: Path | str | None, conversation: object) -> Path | None:

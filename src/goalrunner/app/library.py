@@ -41,7 +41,6 @@ from goalrunner.app.run_options import (
     goal_redactor,
     judge_of,
     own_critic,
-    own_model,
     redacted_events,
     split_checks,
     withheld,
@@ -58,8 +57,7 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.turns import refuse_driven
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
-from goalrunner.llm import LLM, is_custom, warm_up
-from goalrunner.llm.outside import OutsideModel
+from goalrunner.llm import LLM, is_custom
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
@@ -133,10 +131,7 @@ def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversa
     refuse_no_checkpoint(goal, conversation)
     if goal.unlimited:
         warnings.warn("this run has no limit: no max_iterations, no timeout, no budget", RuntimeWarning, stacklevel=4)
-    judge = options.judge_llm or own_model(goal, "judge", conversation)
-    critic = options.critic or own_model(goal, "critic", conversation)
-    warm_up([llm.model for llm in (judge, critic) if isinstance(llm, LLM) and not isinstance(llm, OutsideModel)])
-    return prepare_run(goal, replace(options, conversation=conversation, judge_llm=judge, critic=critic))
+    return prepare_run(goal, replace(options, conversation=conversation))
 
 
 def resume(
@@ -176,7 +171,7 @@ class Earlier:
 
     async def resume(self) -> PreparedRun:
         """Open the run again. Raise GoalError if it cannot be resumed."""
-        return await resume_run(self.folder, self.loaded, self.options, self.limits, note=self.note)
+        return await resume_run(self.folder, self.loaded, self.options, self.limits, self.goal, note=self.note)
 
     def redact(self, text: str) -> str:
         """Return the text as the run recorded it, without secrets."""
@@ -201,6 +196,10 @@ def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keyw
     loaded = load_run(folder)
     goal = frozen_goal(folder, os.environ, loaded.goal_file, runnable=False)
     refuse_no_checkpoint(goal, conversation)
+    goal = goal.model_copy(update={"judge": judge_of(goal, given["judge"])})
+    if is_custom(goal.judge.model) and goal.judge.instance is None:
+        why = f"the judge of this run, {goal.judge.model}, was made by the program that started it"
+        raise UsageError(why, "pass it again: judge=...")
     limits = {name: given[name] for name in _LIMITS if name in keywords}
     for name, value in limits.items():
         if value is not None and not (isinstance(value, int | float) and value > 0):
@@ -212,20 +211,10 @@ def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keyw
     options = replace(
         options,
         conversation=conversation,
-        judge_llm=_judge(goal, given["judge"], conversation),
-        critic=own_critic(given["critic"]) or own_model(goal, "critic", conversation),
+        critic=own_critic(given["critic"]),
         validators=_validators(goal, loaded, given["validators"]),
     )
     return Earlier(folder, loaded, goal, options, limits, given["note"])
-
-
-def _judge(goal: Goal, judge: JudgeChoice, conversation: Any) -> LLM | None:
-    config, own = judge_of(goal, judge)
-    if own is None and is_custom(config.model):
-        why = f"the judge of this run, {config.model}, was made by the program that started it"
-        raise UsageError(why, "pass it again: judge=...")
-    judged = goal.judge.model_copy(update={"model": config.model})
-    return own or own_model(goal.model_copy(update={"judge": judged}), "judge", conversation)
 
 
 def _validators(goal: Goal, loaded: LoadedRun, given: Checks) -> tuple[Validator, ...]:
@@ -287,8 +276,8 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
     for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
     """
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
-    config, llm = judge_of(goal, judge_llm)
-    llm = llm or goal_judge(Goal(objective="audit", judge=config))
+    config = judge_of(goal, judge_llm)
+    llm = goal_judge(Goal(objective="audit", judge=config))
     redactor = goal_redactor(goal, os.environ)
     return await judge_goal_async(
         llm, objective, redacted_events(events, redactor), config=config, redact=redactor.text

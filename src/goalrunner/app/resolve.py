@@ -122,14 +122,10 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     """Resolve everything that a run of the goal depends on; write nothing. Raise GoalError for what cannot work."""
     environ, own = options.environ, options.conversation
     agent = resolve_agent(goal, environ) if own is None else None
-    names = withheld(goal, agent, (getattr(own, "llm", None), options.judge_llm, options.critic))
+    names = withheld(goal, agent, (getattr(own, "llm", None), goal.judge.instance, options.critic))
     redactor = goal_redactor(goal, environ, names)
     tape = Tape(options.record, redact=redactor.text) if options.record else None
-    models = goal_models(goal, tape) if own is None else {}
-    if options.judge_llm is not None:
-        models["judge"] = options.judge_llm
-    if isinstance(options.critic, LLM):
-        models["critic"] = options.critic
+    models = goal_models(goal, options, tape)
     _refuse_unfit(goal, options, models, agent)
     check = choose_environment(goal, workspace_of(goal), options.home) if needs_environment(goal) else None
     if check is not None and check.kind == "in-place" and options.live:

@@ -11,7 +11,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import Budget, CriticConfig, MemoryConfig, NotifyConfig
+from goalrunner.core.goal_tables import Budget, CriticConfig, JudgeConfig, MemoryConfig, NotifyConfig
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
@@ -68,8 +68,8 @@ async def check_revision(goal: Goal, revision: str, options: RunOptions) -> Revi
             "there are no validators to run at the revision",
             'name one: --validator "CMD", or [[validators]] in the goal file; they need deliverable = "workspace"',
         )
-    plain = {"budget": Budget(), "memory": MemoryConfig(), "critic": CriticConfig(), "notify": NotifyConfig(bell=False)}
-    bare = goal.model_copy(update=plain)
+    without = {"judge": JudgeConfig(), "critic": CriticConfig(), "budget": Budget(), "memory": MemoryConfig()}
+    bare = goal.model_copy(update={**without, "notify": NotifyConfig(bell=False)})
     config = resolve(bare, replace(options, conversation=NoAgent()))
     config.check_requirements()
     config.refuse_shared_workspace()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlsplit
 
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
@@ -41,7 +41,6 @@ class RunOptions:
     record: Path | None = None  # where the models' replies are recorded, for `scripted/<file>`
     continues: RunFolder | None = None  # a run whose conversation this one continues
     conversation: Conversation | None = None  # None: made from the goal, as judge and critic
-    judge_llm: LLM | None = None
     critic: LLM | Critic | None = None
     validators: tuple[Validator, ...] = ()  # run in this process, besides those of the goal
     resume_prompt: ResumePrompt | None = None
@@ -54,12 +53,11 @@ class RunOptions:
         """Whether the agent keeps working while its work is checked, so that no check may run in place."""
         return getattr(self.conversation, "live", False)
 
-    @property
-    def handed(self) -> tuple[str, ...]:
-        """The parts that the calling program passed, by name; only that program can make them again."""
+    def handed(self, goal: Goal) -> tuple[str, ...]:
+        """Return the parts that the calling program passed, by name; only that program can make them again."""
         given = {
             "conversation": self.conversation,
-            "judge": self.judge_llm,
+            "judge": goal.judge.instance,
             "critic": self.critic,
             "validators": self.validators,
             "resume_prompt": callable(self.resume_prompt),
@@ -67,56 +65,46 @@ class RunOptions:
         return tuple(name for name, value in given.items() if value)
 
 
-def goal_models(goal: Goal, tape: Tape | None = None) -> dict[Account, LLM]:
-    """Return the models of a goal by account; an external agent brings its own. Raise UsageError if a recording is missing."""
-    models: dict[Account, LLM] = {}
+def goal_models(goal: Goal, options: RunOptions, tape: Tape | None = None) -> dict[Account, LLM]:
+    """Return the models of a run by account. An external agent and the caller's own conversation bring their own.
+
+    Raise UsageError if a recording is missing, or if a judge or critic shall be the agent's own model, which is unknown.
+    """
+    own, models = options.conversation, dict[Account, LLM]()
     try:
-        for account in ("agent", "judge", "critic"):
-            if llm := goal_model(goal, account, tape, models.get("agent")):
-                models[account] = llm
+        agent = goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
+        critic = goal_model(goal, "critic", tape, agent) if options.critic is None else options.critic
+        found: tuple[tuple[Account, object], ...] = (
+            ("agent", agent if own is None else None),
+            ("judge", goal_model(goal, "judge", tape, agent)),
+            ("critic", critic),
+        )
     except GoalError as error:
         if type(error) is not GoalError:
             raise
         raise UsageError(error.message, error.hint) from error  # nothing has run: the recording is to be corrected
+    models.update((account, llm) for account, llm in found if isinstance(llm, LLM))
     return models
 
 
-def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: LLM | None = None) -> LLM | None:
+def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: object = None) -> LLM | None:
     """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
     tables: dict[Account, AgentConfig | JudgeConfig | CriticConfig]
     tables = {"agent": goal.agent, "judge": goal.judge, "critic": goal.critic}
-    own, config = goal.agent, tables[account]
-    same = account != "agent" and config.model == AGENT_MODEL
-    if (account == "agent" and own.external) or (account != "agent" and not config.model):
+    config = tables[account]
+    if account == "judge" and goal.judge.instance is not None:
+        return as_model(goal.judge.instance)
+    if not config.model or (account == "agent" and goal.agent.external):
         return None
-    if same and agent is not None and not (config.api_base or config.api_key_env or config.params):
-        return agent.separate(account)
-    if same and own.external:
-        raise UsageError(
-            f'{account} "agent" is the agent\'s own model, and {own.use} does not share its model',
-            f'name a model for the {account}: {account} = "provider/model"',
-        )
-    return LLM(
-        own.model if same else config.model,
-        api_base=config.api_base or (own.api_base if same else None),
-        api_key_env=config.api_key_env or (own.api_key_env if same else None),
-        params=config.params,
-        account=account,
-        tape=tape,
-    )
-
-
-def own_model(goal: Goal, account: Literal["judge", "critic"], conversation: Conversation) -> LLM | None:
-    """Return a new instance of the model of judge or critic; "agent" is the conversation's model."""
-    config = goal.judge if account == "judge" else goal.critic
-    if config.model != AGENT_MODEL:
-        return goal_model(goal, account)
-    llm = getattr(conversation, "llm", None)
-    if not isinstance(llm, LLM):
-        why = f'{account} "agent" is the agent\'s own model, but this conversation has no llm'
-        raise UsageError(why, f"name a model for the {account}")
-    named = goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})})
-    return goal_model(named, account, agent=llm)
+    name, base, key = config.model, config.api_base, config.api_key_env
+    if account != "agent" and name == AGENT_MODEL:
+        if not isinstance(agent, LLM):
+            why = f'{account} "agent" is the agent\'s own model, and this agent does not share its model'
+            raise UsageError(why, f'name a model for the {account}: {account} = "provider/model"')
+        if not (base or key or config.params):
+            return agent.separate(account)
+        name, base, key = agent.model, base or goal.agent.api_base, key or goal.agent.api_key_env
+    return LLM(name, api_base=base, api_key_env=key, params=config.params, account=account, tape=tape)
 
 
 def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
@@ -178,23 +166,19 @@ CriticChoice = Critic | LLM | CriticConfig | str | None
 """A callable `(response, agent)`, a model instance, a configuration, a model's name, or None: that of the Goal."""
 
 
-def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) -> tuple[JudgeConfig, LLM | None]:
-    """Return the configuration of a judge, and its model if one was passed. None is the judge of the goal.
+def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) -> JudgeConfig:
+    """Return the configuration of a judge, with the model itself if one was passed. None is the judge of the goal.
 
     A judge that has settings but no model uses the agent's; with `default`, so does a goal without a judge. Raise
     UsageError for an invalid judge.
     """
-    config = judge if isinstance(judge, JudgeConfig) else goal.judge
-    if isinstance(judge, str) and judge.strip():
-        return config.model_copy(update={"model": judge}), None
-    if judge is not None and judge is not config:
-        if (own := as_model(judge)) is None:
-            hint = "give an LLM, a model's name, a JudgeConfig, or a function or object with complete(messages) -> str"
-            raise UsageError(f"{kind_of(judge)} is not a judge", hint)
-        return config.model_copy(update={"model": own.model}), own
-    if not config.model and (default or judge is not None or config != JudgeConfig()):
-        config = config.model_copy(update={"model": AGENT_MODEL})
-    return config, as_model(config.instance)
+    config, model = (judge, None) if isinstance(judge, JudgeConfig) else (goal.judge, judge)
+    if model is not None and not (isinstance(model, str) and model.strip()) and as_model(model) is None:
+        hint = "give an LLM, a model's name, a JudgeConfig, or a function or object with complete(messages) -> str"
+        raise UsageError(f"{kind_of(judge)} is not a judge", hint)
+    if model is None and not config.model and (default or judge is not None or config != JudgeConfig()):
+        model = AGENT_MODEL
+    return config if model is None else JudgeConfig(model, **config.model_dump(exclude={"model"}))
 
 
 def own_critic(critic: Any) -> LLM | Critic | None:
@@ -211,7 +195,8 @@ def own_critic(critic: Any) -> LLM | Critic | None:
 
 def goal_judge(goal: Goal) -> LLM:
     """Return a new model for the judge of a goal. Raise UsageError if it has none."""
-    llm = judge_of(judged_by(goal))[1] or goal_model(goal, "judge")
+    agent = goal_model(goal, "agent") if judged_by(goal).judge.model == AGENT_MODEL else None
+    llm = goal_model(goal, "judge", agent=agent)
     assert llm is not None, "it has a judge"
     return llm
 

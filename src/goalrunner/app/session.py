@@ -13,7 +13,7 @@ from dataclasses import replace
 from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
 from goalrunner.app.resolve import resolve
-from goalrunner.app.run_options import RunOptions, goal_models
+from goalrunner.app.run_options import RunOptions
 from goalrunner.core import VERSION
 from goalrunner.core.activity import context_with
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
@@ -26,7 +26,6 @@ from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import cut_calls
-from goalrunner.llm import warm_up
 from goalrunner.records.event_log import OnTorn
 from goalrunner.records.run_folder import RunFolder
 
@@ -75,10 +74,6 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
 
     Raise GoalError before the run begins, and RecordError with the `outcome` when the run's own records fail.
     """
-    models = goal_models(goal).values() if options.conversation is None else ()
-    for llm in models:
-        llm.check()  # before a run is made and LiteLLM is imported
-    warm_up([llm.model for llm in models])
     with _signals() as watch:
         return await finish(prepare_run(goal, options), watch)
 
@@ -195,9 +190,19 @@ Limits = Mapping[str, float | tuple[str, ...] | None]
 
 
 async def resume_run(
-    folder: RunFolder, loaded: LoadedRun, options: RunOptions, limits: Limits, *, note: str = "", on_torn: OnTorn = None
+    folder: RunFolder,
+    loaded: LoadedRun,
+    options: RunOptions,
+    limits: Limits,
+    goal: Goal | None = None,
+    *,
+    note: str = "",
+    on_torn: OnTorn = None,
 ) -> PreparedRun:
-    """Open a run again from its loaded log, and record that it was resumed. Raise GoalError."""
+    """Open a run again from its loaded log, and record that it was resumed. Raise GoalError.
+
+    `goal` is the run's goal with the parts that a calling program passed; by default it is read.
+    """
     state = loaded.state
     refuse_final(state)
     values = dict(limits)
@@ -206,8 +211,8 @@ async def resume_run(
         values["unenforced"] = tuple(dict.fromkeys((*state.plan.unenforced, *allowed)))
     plan = state.plan.model_copy(update=values)
     _refuse_low_limits(state, plan)
-    _refuse_other_start(folder, loaded, options.handed)
-    goal = frozen_goal(folder, options.environ, loaded.goal_file, runnable=options.conversation is None)
+    _refuse_other_start(folder, loaded, options.handed(goal) if goal else ())
+    goal = goal or frozen_goal(folder, options.environ, loaded.goal_file)
     config = resolve(goal, replace(options, goal_file=loaded.goal_file))
     prepared = open_run(config, folder, loaded, on_torn)
     run, left = prepared.run, prepared.run.resumption
