@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,8 +58,7 @@ class SnapshotTracker:
         """Take the snapshot at the end of a round; return it, and what changed, as fields of RoundFinished."""
         snapshot = await self.take("round")
         base, started = self.journal.state.base, self.round_start
-        total = await self._diff_stat(base, snapshot)
-        changes = total if started == base else await self._diff_stat(started, snapshot)
+        total, changes = await asyncio.gather(self._diff_stat(base, snapshot), self._diff_stat(started, snapshot))
         idle = snapshot is not None and started is not None and snapshot.id == started.id
         return {"snapshot": snapshot, "idle": idle, "changes": changes, "total": total}
 

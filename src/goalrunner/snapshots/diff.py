@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
+from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.index import read_manifest
 from goalrunner.snapshots.objects import Entry, object_id, raw, shown
 
 if TYPE_CHECKING:

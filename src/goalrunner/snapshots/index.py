@@ -1,24 +1,20 @@
-"""The store's own git index of the workspace, and the kinds of paths in it."""
+"""The store's own git index of the workspace."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import os
 import re
-import stat
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from functools import partial
-from pathlib import Path
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
+from goalrunner.snapshots.files import Sorter
 from goalrunner.snapshots.git import Answer, Git, GitFailed, both
-from goalrunner.snapshots.objects import ONE_PACK, Entry, shown
+from goalrunner.snapshots.objects import ONE_PACK, Entry
 from goalrunner.snapshots.repositories import Start
 
 _TRIES = 6
@@ -26,116 +22,6 @@ _EMPTY_BLOB = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _PLACEHOLDER = b".goalrunner-looks-inside"
 _CLOSED = re.compile(r"warning: could not open directory '(.+)/': Permission denied")
 _MANY = 1_000
-
-
-LARGE = 50_000_000
-"""Bytes; a larger file is hashed, not stored."""
-
-UNREADABLE = Entry("000000", "", stored=False)
-
-_EFFECTIVE = os.access in os.supports_effective_ids
-_TICK = 50_000_000
-"""Nanoseconds of one tick of a file system's clock: two changes within one may have the same time."""
-
-
-@dataclass
-class Sorted:
-    """Paths by kind: content to store, content to record by its hash, no content."""
-
-    storable: list[bytes] = field(default_factory=list)
-    unstored: dict[bytes, Entry] = field(default_factory=dict)
-    gone: list[bytes] = field(default_factory=list)
-    """Missing paths, and pipes, sockets, devices and folders."""
-
-
-class Sorter:
-    """Classifies paths below a folder, and caches the hashes of files that are not stored."""
-
-    def __init__(self, folder: Path, large: int) -> None:
-        self._root = os.fsencode(folder)
-        self._large = large
-        self._hashes: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
-
-    def sort(self, paths: Collection[bytes]) -> Sorted:
-        """Classify paths; one below a link does not exist."""
-        result = Sorted()
-        real: dict[bytes, bool] = {}
-        for path in sorted(paths):
-            folder = os.path.dirname(path)
-            if folder not in real:
-                real[folder] = self.is_folder(folder)
-            try:
-                info = os.lstat(os.path.join(self._root, path)) if real[folder] else None
-                entry = self._unstored(path, info) if info else None
-            except FileNotFoundError:
-                info = entry = None
-            if info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
-                result.gone.append(path)
-            elif entry:
-                result.unstored[path] = entry
-            else:
-                result.storable.append(path)
-        return result
-
-    def changed_since(self, paths: Collection[bytes], second: int) -> set[bytes]:
-        """Return the paths whose inode changed in that second of the epoch or later."""
-        found = set()
-        for path in paths:
-            with contextlib.suppress(OSError):
-                found |= {path} if os.lstat(os.path.join(self._root, path)).st_ctime >= second else set()
-        return found
-
-    def is_folder(self, path: bytes) -> bool:
-        """Return whether a path is a folder and none of its parents is a link."""
-        place = os.path.join(self._root, path).rstrip(b"/")
-        return os.path.realpath(place) == place and os.path.isdir(place)
-
-    def _unstored(self, path: bytes, info: os.stat_result) -> Entry | None:
-        """Return the entry of a file whose content is not kept; None for other files."""
-        parts = path.lower().split(b"/")
-        is_link = stat.S_ISLNK(info.st_mode)
-        # Git reserves `.git` in any case, and links named `.gitmodules`.
-        is_reserved = b".git" in parts or (is_link and b".gitmodules" in parts)
-        place = os.path.join(self._root, path)
-        if is_link and is_reserved:
-            return Entry("120000", content_hash(place, info.st_mode).hex(), stored=False)
-        if not stat.S_ISREG(info.st_mode):
-            return None
-        if not os.access(place, os.R_OK, effective_ids=_EFFECTIVE):
-            os.lstat(place)  # raises if it was removed in the meantime
-            return UNREADABLE
-        if info.st_size <= self._large and not is_reserved:
-            return None
-        mark = (info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns, info.st_ctime_ns)
-        if path in self._hashes and self._hashes[path][0] == mark:
-            return self._hashes[path][1]
-        began = time.time_ns()
-        digest = content_hash(place, info.st_mode).hex()
-        entry = Entry("100755" if info.st_mode & 0o100 else "100644", digest, stored=False)
-        if info.st_ctime_ns + _TICK < began:
-            self._hashes[path] = (mark, entry)
-        return entry
-
-
-def content_hash(place: bytes, mode: int) -> bytes:
-    """Return a hash of the content of a file, or of the target of a link. Raise OSError if it cannot be read."""
-    if stat.S_ISLNK(mode):
-        return hashlib.sha256(os.readlink(place)).digest()
-    if not stat.S_ISREG(mode):
-        return b""
-    with open(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
-
-
-def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
-    """Return the entries without content as JSON."""
-    rows = {shown(path): [entry.mode, entry.blob] for path, entry in unstored.items()}
-    return json.dumps(rows, sort_keys=True, indent=0).encode()
-
-
-def read_manifest(data: bytes) -> dict[str, Entry]:
-    """Return the entries of a manifest. Raise ValueError."""
-    return {path: Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
 
 
 class Index:
@@ -198,8 +84,13 @@ class Index:
             self._written = (await self._ask("write-tree")).decode().strip()
         return self._written, found.unstored
 
+    @property
+    def misses_tracked(self) -> bool:
+        """Whether a path is missing that is ignored but tracked by the user's repository: its return counts."""
+        return bool(self._absent)
+
     async def ignored(self) -> list[bytes]:
-        """Return the ignored paths; an ignored folder ends with a slash."""
+        """Return the ignored paths. A folder ends with a slash; if not it but all that it contains is ignored, that follows."""
         output = await self._ask("ls-files", "--others", "--ignored", "--directory", self._rules, "-z")
         return output.split(b"\0")[:-1]
 

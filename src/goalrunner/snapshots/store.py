@@ -8,6 +8,7 @@ not cover, also in nested repositories. It contains no empty folders, times, own
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -20,8 +21,9 @@ from goalrunner.core.errors import UsageError, WorkspaceError, os_errors
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
+from goalrunner.snapshots.files import LARGE, Look, Sorter, content_hash, look_at, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
-from goalrunner.snapshots.index import LARGE, Index, Sorter, content_hash, manifest
+from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import Claim, Entry, raw, shown
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
 
@@ -61,11 +63,16 @@ class SnapshotStore(SnapshotReader):
         self._tracked: set[bytes] | None = None
         self._last: Snapshot | None = None
         self._root = os.fsencode(self.workspace)
+        self._seen: Look | None = None
+        """The look at the workspace before `_content` was read."""
+        self._content: tuple[str, dict[bytes, Entry]] = "", {}
+        self._ignored: tuple[Look | None, list[bytes]] | None = None
+        """The ignored paths, and the look at the same names; None in a large workspace."""
         self._turn = asyncio.Lock()
 
     def close(self) -> None:
         """Release the workspace. Snapshots can still be read."""
-        self._index = self._tracked = None
+        self._index = self._tracked = self._seen = self._ignored = None
         if self._claim:
             self._claim.close()
             self._claim = None
@@ -77,7 +84,7 @@ class SnapshotStore(SnapshotReader):
                 try:
                     return await self._take(await self._ready())
                 except GitFailed:  # a power cut damaged the index or an object: create both again
-                    self._index = None
+                    self._index = self._seen = None
                     (self.folder / "index").unlink(missing_ok=True)
                     return await self._take(await self._ready())
             except OSError as error:
@@ -87,7 +94,9 @@ class SnapshotStore(SnapshotReader):
     async def ignored_names(self) -> tuple[str, ...]:
         """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""
         async with self._turn:
-            found = await (await self._ready()).ignored()
+            index = await self._ready()
+            is_known = await self._look(index) is not None and self._ignored
+            found = self._ignored[1] if is_known and self._ignored else await index.ignored()
         home = f"{os.path.relpath(self._home, self.workspace)}/"
         return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
 
@@ -194,12 +203,41 @@ class SnapshotStore(SnapshotReader):
             self._tracked = await tracked_paths(self.git, [*repositories, *([self._parent] if self._parent else [])])
 
     async def _take(self, index: Index) -> Snapshot:
-        content, unstored = await index.update()
+        content, unstored = await self._read(index)
         states = dict[str, str]()
         for one in await asyncio.to_thread(self._repositories, index.folders):
             name = os.path.relpath(one.root / ".git", self.workspace)
             states[shown(os.fsencode(name))] = await self._states.state(one)
         return await asyncio.to_thread(self._keep, content, unstored, states)
+
+    async def _read(self, index: Index) -> tuple[str, dict[bytes, Entry]]:
+        """Return the tree and the entries that are not in it. Git is asked only if a look shows a change, or is not possible."""
+        # The look comes before git reads: what changes in between differs at the next look.
+        look, before = await self._look(index), self._seen
+        if look and before:
+            with contextlib.suppress(OSError):
+                is_same: bool = await asyncio.to_thread(before.is_same, look, self._root)
+                if is_same:
+                    return self._content
+        self._seen = None
+        self._content = await index.update()
+        self._seen = look
+        return self._content
+
+    async def _look(self, index: Index) -> Look | None:
+        """Look at the workspace; git says what is ignored if names have changed. Return None in a large workspace."""
+        if index.misses_tracked:
+            self._ignored = None
+            return None
+        if self._ignored:
+            before, ignored = self._ignored
+            look = await asyncio.to_thread(look_at, self._root, ignored) if before else None
+            if look is None or (before and before.names == look.names):
+                return look
+        ignored = await index.ignored()
+        look = await asyncio.to_thread(look_at, self._root, ignored)
+        self._ignored = look, ignored
+        return look
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
         """Return the repositories in `folders`, and the one around the workspace."""

@@ -1,0 +1,170 @@
+"""A look at a workspace shows every change that git would find, and git is asked only if there may be one."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from goalrunner.snapshots import files
+from goalrunner.snapshots.git import Answer, Git
+from goalrunner.snapshots.store import SnapshotStore
+from tests.support.workspaces import make_repository, write
+
+IGNORED = "*.log\nbuild/*\n!build/keep\nout/\n"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "work", {"a.txt": "one", "sub/b.txt": "two", ".gitignore": IGNORED})
+
+
+@pytest.fixture
+def store(workspace: Path, tmp_path: Path) -> Iterator[SnapshotStore]:
+    made = SnapshotStore(workspace, tmp_path / "home")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commands of git that were called."""
+    made: list[str] = []
+    run = Git.run
+
+    async def counted(self: Git, *arguments: str | bytes, **options: object) -> Answer:
+        made.append(str(arguments[0]))
+        return await run(self, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Git, "run", counted)
+    return made
+
+
+async def same_as_git(store: SnapshotStore) -> bool:
+    """Return whether a snapshot is the same as one for which git is asked."""
+    seen = await store.snapshot()
+    store._seen = None
+    return seen == await store.snapshot()
+
+
+async def test_git_is_not_asked_about_an_unchanged_workspace(
+    store: SnapshotStore, workspace: Path, calls: list[str]
+) -> None:
+    first = await store.snapshot()
+    write(workspace, {"a.txt": "another"})  # just before
+    second = await store.snapshot()
+    ignored = await store.ignored_names()
+    calls.clear()
+    assert [await store.snapshot() for _ in range(3)] == [second] * 3
+    assert second != first
+    assert await store.ignored_names() == ignored
+    assert calls == []
+
+
+async def test_a_change_in_an_ignored_folder_asks_nothing(
+    store: SnapshotStore, workspace: Path, calls: list[str]
+) -> None:
+    write(workspace, {"out/x": "1"})
+    first = await store.snapshot()
+    calls.clear()
+    write(workspace, {"out/x": "2", "out/y": "1"})
+    assert await store.snapshot() == first
+    assert calls == []
+
+
+async def test_git_is_asked_about_a_large_workspace(
+    store: SnapshotStore, workspace: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_MOST", 3)
+    first = await store.snapshot()
+    calls.clear()
+    assert await store.snapshot() == first
+    assert "diff-files" in calls
+
+
+async def test_a_file_that_is_not_ignored_in_a_folder_of_ignored_files_is_seen(
+    store: SnapshotStore, workspace: Path
+) -> None:
+    write(workspace, {"build/a.o": "1"})
+    first = await store.snapshot()
+    write(workspace, {"build/keep": "1"})
+    assert (second := await store.snapshot()) != first
+    write(workspace, {"build/keep": "2"})
+    assert await store.snapshot() not in (first, second)
+
+
+async def test_a_file_in_place_of_an_ignored_folder_is_seen(store: SnapshotStore, workspace: Path) -> None:
+    write(workspace, {"out/x": "1"})
+    first = await store.snapshot()
+    shutil.rmtree(workspace / "out")
+    write(workspace, {"out": "a file"})
+    assert await store.snapshot() != first
+
+
+async def test_an_ignored_file_that_the_repository_tracks_is_watched_after_its_return(tmp_path: Path) -> None:
+    workspace = make_repository(tmp_path / "work", {"a.log": "1", ".gitignore": IGNORED})
+    store = SnapshotStore(workspace, tmp_path / "home")
+    taken = [await store.snapshot()]
+    (workspace / "a.log").unlink()
+    taken.append(await store.snapshot())
+    for text in ("2", "3"):
+        write(workspace, {"a.log": text})
+        taken.append(await store.snapshot())
+    assert len(set(taken)) == 4
+    store.close()
+
+
+async def test_too_many_bytes_that_changed_just_before_are_read_by_git(
+    store: SnapshotStore, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_RACY_BYTES", 5)
+    write(workspace, {"a.txt": "0123456789"})
+    first = await store.snapshot()
+    before = (workspace / "a.txt").stat()
+    (workspace / "a.txt").write_bytes(b"9876543210")
+    os.utime(workspace / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert await store.snapshot() != first
+
+
+def _write_again(path: Path, numbers: random.Random) -> None:
+    """Write other bytes of the same length, and set the time of change back."""
+    before = path.lstat()
+    path.write_bytes(numbers.randbytes(before.st_size))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _replace(path: Path, make: Callable[[], object]) -> None:
+    path.unlink()
+    make()
+
+
+CHANGES: tuple[Callable[[Path, random.Random], object], ...] = (
+    lambda path, numbers: path.write_bytes(numbers.randbytes(3)),
+    _write_again,
+    lambda path, _: path.unlink(),
+    lambda path, _: path.chmod(path.stat().st_mode ^ 0o111),
+    lambda path, _: _replace(path, lambda: path.symlink_to("a.txt")),
+    lambda path, _: _replace(path, path.mkdir),
+    lambda path, _: path.rename(path.with_name(f"{path.name}1")),
+    lambda path, _: path.write_bytes(path.read_bytes()),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_random_changes_are_seen_as_by_git(store: SnapshotStore, workspace: Path, seed: int) -> None:
+    numbers = random.Random(seed)
+    names = ["a.txt", "sub/b.txt", "sub/x.log", "build/a.o", "build/keep", "out/x", "new/deep/c", "out", ".gitignore"]
+    for _ in range(40):
+        path = workspace / numbers.choice(names)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif os.path.lexists(path) and path.is_file():
+            numbers.choice(CHANGES)(path, numbers)
+        elif not os.path.lexists(path) and not any(parent.is_file() for parent in path.parents):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(numbers.randbytes(3))
+        assert await same_as_git(store)
