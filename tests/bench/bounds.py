@@ -14,9 +14,8 @@ BOUNDS = {
     "goal run to its first scripted reply / 0.5 s": 1.0,
     # One round of one shell call, one text, one validator and one audit, against the same two commands and its three
     # requests made straight through litellm.completion: as long, with the same tools, streaming as they do. They do
-    # not stream here, and the faster the bare calls are, the more of the ratio is the rest of the round. Each snapshot
-    # asks git, also of an unchanged workspace: that is about a sixth of the round.
-    "a round / its commands and its calls made bare": 3.5,
+    # not stream here, and the faster the bare calls are, the more of the ratio is the rest of the round.
+    "a round / its commands and its calls made bare": 2.5,
     # From one look of the validators to the next, less the agent's command and the validator run by hand.
     "a round of an agent driven by its command, beyond the agent / 100 ms": 1.0,
     "a round of an agent driven by ACP, beyond the agent / 100 ms": 1.0,

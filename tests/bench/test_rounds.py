@@ -24,9 +24,7 @@ REPETITIONS = 5
 BARE_ROUND = Path(__file__).with_name("bare_round.py")
 
 
-def test_a_round_costs_at_most_three_and_a_half_times_its_commands_and_bare_calls(
-    tmp_path: Path, own_home: Path
-) -> None:
+def test_a_round_costs_at_most_two_and_a_half_times_its_commands_and_bare_calls(tmp_path: Path, own_home: Path) -> None:
     rounds: list[float] = []
     bare: list[float] = []
     shortest: list[float] = []

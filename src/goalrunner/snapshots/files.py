@@ -128,14 +128,14 @@ _MOST = 4_000
 """Files and folders; git is faster in a larger workspace."""
 _RACY_BYTES = 4_000_000
 """Most bytes to hash at one look."""
-_UNKNOWN = b"?"  # equals no hash
 
 
 @dataclass
 class Look:
     """The names in each folder, and the signature of each file, without what is ignored.
 
-    `racy` has a hash of each file that changed just before: it may change again without another signature.
+    `racy` has a hash of each file that changed just before: it may change again without another signature. If these are
+    too many bytes, the hash is empty, and the file counts as changed.
     """
 
     names: dict[bytes, list[bytes]] = field(default_factory=dict)
@@ -180,7 +180,7 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
                 look.files[path] = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
                 if now - max(info.st_ctime_ns, info.st_mtime_ns) < _TICK:
                     bytes_left -= info.st_size
-                    look.racy[path] = content_hash(entry.path, info.st_mode) if bytes_left >= 0 else _UNKNOWN
+                    look.racy[path] = content_hash(entry.path, info.st_mode) if bytes_left >= 0 else b""
             if len(look.files) + len(look.names) > _MOST:
                 return None
     except OSError:
