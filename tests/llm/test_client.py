@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from goalrunner.core.activity import Activity, RetryScheduled, context_with
-from goalrunner.llm import client
+from goalrunner.llm import failure
+from goalrunner.llm.client import Request
 from goalrunner.llm.failure import FailureKind, ProviderFailure
 from goalrunner.llm.provider import Form
-from goalrunner.llm.transport import Request
 
 
 class Attempts:
@@ -34,10 +34,10 @@ class Attempts:
 
     async def run(self, retries: int = 5, jitter: float = 1.0) -> str:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(client, "RETRIES", retries)
-            patch.setattr(client, "sleep", self.sleep)
+            patch.setattr(failure, "RETRIES", retries)
+            patch.setattr(failure, "sleep", self.sleep)
             patch.setattr("random.random", lambda: jitter)
-            return await client.persist(self, self.count)
+            return await failure.persist(self, self.count)
 
 
 def _busy(retry_after: float | None = None) -> ProviderFailure:
@@ -86,7 +86,7 @@ async def test_the_last_failure_is_raised_when_the_retries_are_used_up() -> None
 
 async def test_cancellation_passes_through_a_wait() -> None:
     attempts = Attempts(_busy())
-    task = asyncio.create_task(client.persist(attempts, attempts.count))
+    task = asyncio.create_task(failure.persist(attempts, attempts.count))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -19,7 +19,7 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec, client
+from goalrunner.llm import LLM, ToolCall, ToolSpec, failure, new_tape
 from goalrunner.llm.outside import read_script
 from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
 
@@ -55,8 +55,8 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         taken.append(seconds)
 
-    monkeypatch.setattr(client, "sleep", sleep)
-    monkeypatch.setattr(client, "RETRIES", 2)
+    monkeypatch.setattr(failure, "sleep", sleep)
+    monkeypatch.setattr(failure, "RETRIES", 2)
     return taken
 
 
@@ -391,12 +391,12 @@ async def test_the_fallback_variables_lead_to_their_server(monkeypatch: pytest.M
 
 
 async def test_a_recorded_run_plays_back_without_a_provider(tmp_path: Any) -> None:
-    tape = Tape(tmp_path / "tape.jsonl")
+    tape = new_tape(tmp_path / "tape.jsonl")
     with ModelServer([fail(500), call("shell", command="ls"), say("Done.")]) as server:
         llm = _model(server, tape=tape)
         said = [await llm.complete(ASK, tools=[SHELL]), await llm.complete(ASK)]
-    assert len(read_script(tape.path)) == 2
-    again = LLM(f"scripted/{tape.path}")
+    assert len(read_script(tmp_path / "tape.jsonl")) == 2
+    again = LLM(f"scripted/{tmp_path}/tape.jsonl")
     played = [await again.complete(ASK), await again.complete(ASK)]
     assert [reply.message() for reply in played] == [reply.message() for reply in said]
     assert again.usage.cost_usd is None

@@ -12,7 +12,7 @@ import pytest
 from goalrunner.core.errors import AuthenticationFailed, ModelError, ProviderUnavailable, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, Reply, Tape, ToolCall, client
+from goalrunner.llm import LLM, Reply, ToolCall, failure, new_tape
 
 ASK = [{"role": "user", "content": "go on"}]
 
@@ -35,8 +35,8 @@ class Script:
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     made = Script(tmp_path)
-    monkeypatch.setattr(client, "sleep", made.sleep)
-    monkeypatch.setattr(client, "RETRIES", 2)
+    monkeypatch.setattr(failure, "sleep", made.sleep)
+    monkeypatch.setattr(failure, "RETRIES", 2)
     return made
 
 
@@ -164,7 +164,7 @@ def test_a_recording_has_a_price_and_no_window(script: Script) -> None:
 
 
 async def test_a_tape_of_a_run_plays_the_same_replies(script: Script, tmp_path: Path) -> None:
-    tape = Tape(tmp_path / "tape.jsonl")
+    tape = new_tape(tmp_path / "tape.jsonl")
     lines: list[dict[str, Any]] = [
         {"text": "ä\n\u2028", "tool_calls": [{"name": "shell", "arguments": '{"a'}], "usage": {"cost_usd": None}},
         {"error": {"status": 500}},
@@ -173,7 +173,9 @@ async def test_a_tape_of_a_run_plays_the_same_replies(script: Script, tmp_path: 
     agent = script.model(*lines, tape=tape)
     judge = agent.separate("judge")
     said = [await agent.complete(ASK), await judge.complete(ASK), await agent.complete(ASK)]
-    again_agent, again_judge = (LLM(f"scripted/{tape.path}", account=account) for account in ("agent", "judge"))
+    again_agent, again_judge = (
+        LLM(f"scripted/{tmp_path}/tape.jsonl", account=account) for account in ("agent", "judge")
+    )
     again = [await again_agent.complete(ASK), await again_judge.complete(ASK), await again_agent.complete(ASK)]
     for first, second in zip(said, again, strict=True):
         assert (first.text, first.tool_calls, first.finish_reason) == (

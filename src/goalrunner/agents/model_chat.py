@@ -12,7 +12,7 @@ from typing import Any
 
 from goalrunner.core.agent_ports import Message, Recorded
 from goalrunner.core.errors import ConversationBusy, shortened
-from goalrunner.llm.transport import object_arguments
+from goalrunner.llm.client import object_arguments
 
 
 @contextmanager

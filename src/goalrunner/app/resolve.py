@@ -19,7 +19,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.run_state import RunState
 from goalrunner.core.state_updates import REPORTED_LABEL
 from goalrunner.judge.prompt_builder import check_room
-from goalrunner.llm import LLM, Tape
+from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import find_run
 from goalrunner.snapshots.objects import refuse_claimed, store_name
@@ -124,7 +124,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     agent = resolve_agent(goal, environ) if own is None else None
     names = withheld(goal, agent, (getattr(own, "llm", None), goal.judge.instance, options.critic))
     redactor = goal_redactor(goal, environ, names)
-    tape = Tape(options.record, redact=redactor.text) if options.record else None
+    tape = new_tape(options.record, redact=redactor.text) if options.record else None
     models = goal_models(goal, options, tape)
     _refuse_unfit(goal, options, models, agent)
     check = choose_environment(goal, workspace_of(goal), options.home) if needs_environment(goal) else None

@@ -5,13 +5,23 @@ Importing this package does not import LiteLLM: the first call does, or `warm_up
 
 from __future__ import annotations
 
-from goalrunner.llm.client import LLM
+from goalrunner.llm.client import LLM, Reply, Tape, ToolCall, ToolSpec
 from goalrunner.llm.library import warm_up
-from goalrunner.llm.outside import ScriptedModel, as_model, is_custom, is_scripted
+from goalrunner.llm.outside import ScriptedModel, as_model, is_custom, is_scripted, new_tape
 from goalrunner.llm.provider import ProviderModel
-from goalrunner.llm.transport import Reply, Tape, ToolCall, ToolSpec
 
-__all__ = ["LLM", "ProviderModel", "Reply", "Tape", "ToolCall", "ToolSpec", "as_model", "is_custom", "warm_up"]
+__all__ = [
+    "LLM",
+    "ProviderModel",
+    "Reply",
+    "Tape",
+    "ToolCall",
+    "ToolSpec",
+    "as_model",
+    "is_custom",
+    "new_tape",
+    "warm_up",
+]
 
 
 def _class_of(model: str) -> type[LLM]:

@@ -1,59 +1,151 @@
-"""The base class of models: retries, timeouts, usage accounts, and the recording of replies."""
+"""Requests to models, their replies, and the base class of models: timeouts and usage accounts."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
-import random
-from asyncio import sleep
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+import json
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
-from goalrunner.core.activity import RetryScheduled, report
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
+from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.failure import TRANSIENT, Endpoint, FailureKind, ProviderFailure, explain
-from goalrunner.llm.transport import Draft, Reply, Request, Tape, ToolSpec
-
-Answer = TypeVar("Answer")
+from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, explain, persist
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds that one call may take; `params["timeout"]` replaces it."""
 
-RETRIES = 5
-"""How many times a failed call is repeated."""
-LONGEST_RETRY_AFTER = 120.0
-"""Seconds that a provider may ask to wait."""
+MALFORMED = "malformed_arguments"  # the key under which arguments that are not a JSON object are sent
 
 
-def pause_before(retry: int, retry_after: float | None) -> float:
-    """Return the seconds before a retry (1, 2, ...): those that the provider asks for, else 0.5 doubled up to 30."""
-    spread = random.random()
-    if retry_after is None:
-        return min(30.0, 0.5 * 2.0 ** (retry - 1)) * (0.5 + 0.5 * spread)
-    return max(0.0, min(retry_after, LONGEST_RETRY_AFTER)) + 0.25 * spread
+def object_arguments(arguments: str) -> str:
+    """Return the arguments of a tool call as the text of a JSON object."""
+    try:
+        is_object = isinstance(json.loads(arguments or "{}"), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return (arguments or "{}") if is_object else json.dumps({MALFORMED: arguments})
 
 
-async def persist(attempt: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None]) -> Answer:
-    """Call `attempt` until it answers; call `on_retry` before each repetition.
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool that the model may call; `parameters` is a JSON schema."""
 
-    Raise the last ProviderFailure if a repetition cannot help, or if the retries are used up. Cancellation passes through.
-    """
-    retry = 0
-    while True:
-        try:
-            return await attempt()
-        except ProviderFailure as failure:
-            if failure.kind not in TRANSIENT or retry >= RETRIES:
-                raise
-            retry += 1
-            pause = pause_before(retry, failure.retry_after)
-            reason = f"{failure.status} {failure.kind}" if failure.status else str(failure.kind)
-        on_retry()
-        report(RetryScheduled(reason, pause, retry, RETRIES))
-        await sleep(pause)
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+    def offer(self) -> dict[str, Any]:
+        """Return the tool as a request offers it, in OpenAI's format."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool call as the model wrote it. `arguments` is raw text: it should be JSON, and may be malformed."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A complete answer of a model and what it used, retries included."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage
+    finish_reason: str
+
+    def message(self) -> dict[str, Any]:
+        """Return the assistant message in OpenAI's format.
+
+        Names and arguments of tool calls are valid, because providers check the whole history: an invalid call would make
+        every later request fail.
+        """
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {
+                        "name": re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown",
+                        "arguments": object_arguments(call.arguments),
+                    },
+                }
+                for call in self.tool_calls
+            ]
+        return message
+
+
+@dataclass
+class Request:
+    """One request, which may be sent several times; `spent` is the usage of all attempts."""
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    schema: dict[str, Any] | None = None
+    schema_name: str = "answer"
+    temperature: float | None = None
+    on_text: Callable[[str], None] | None = None
+    """Gets the text piece by piece. Without it, an answer streams only if the provider needs that: it takes longer."""
+    timeout: float = 600.0  # seconds for the whole call
+    spent: Usage = field(default_factory=Usage)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the caller wants the answer in pieces."""
+        return self.on_text is not None
+
+
+@dataclass
+class Draft:
+    """An answer while it arrives; `on_text` gets its text at once. Without a finish reason the answer was cut."""
+
+    on_text: Callable[[str], None] | None = None
+    text: str = ""
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+    report: Usage | None = None  # the tokens that the provider counted, and the dollars where the source knows them
+    detail: Any = None  # the report as LiteLLM gives it, for its prices
+    finish_reason: str = ""
+
+    @property
+    def started(self) -> bool:
+        """Whether a part has arrived: from then on the provider counts tokens."""
+        return bool(self.text or self.calls or self.report)
+
+    def add_text(self, text: str) -> None:
+        """Append a piece of text."""
+        if text:
+            self.text += text
+            if self.on_text is not None:
+                self.on_text(text)
+
+    def add_call(self, index: int, id: str = "", name: str = "", arguments: str = "") -> None:  # noqa: A002
+        """Append a piece of the tool call with this number; id and name come once, the arguments in parts."""
+        begun = self.calls.get(index, ToolCall("", "", ""))
+        self.calls[index] = ToolCall(begun.id or id, begun.name or name, begun.arguments + arguments)
+
+    def reply(self, usage: Usage) -> Reply:
+        """Return the answer, without lone surrogates. A call without an id gets a random one, new after a resume too."""
+        calls = [
+            ToolCall(call.id or f"call_{secrets.token_hex(6)}", clean(call.name), clean(call.arguments))
+            for call in self.calls.values()
+        ]
+        return Reply(clean(self.text), tuple(calls), usage, self.finish_reason)
+
+
+Tape = Callable[[Account, Reply], None]
+"""Records a reply."""
 
 
 class LLM:
@@ -125,7 +217,7 @@ class LLM:
         finally:
             self.usage = self.usage + request.spent
         if self._tape is not None:
-            self._tape.record(self.account, reply)
+            self._tape(self.account, reply)
         return reply
 
     async def attempt(self, request: Request) -> Reply:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import threading
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,16 +21,19 @@ from goalrunner.core.errors import (
     ModelError,
     ModelNotFound,
     ProviderUnavailable,
+    RecordError,
     RequestRejected,
+    UsageError,
     kind_of,
     one_line,
 )
 from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
+from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.client import LLM
+from goalrunner.llm.client import LLM, Draft, Reply, Request, Tape
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.transport import Draft, Reply, Request
+from goalrunner.records.files import AppendFile
 from goalrunner.system.launcher import in_thread
 
 PREFIX = "scripted/"
@@ -100,6 +105,38 @@ def read_script(path: Path) -> tuple[ScriptedReply, ...]:
             hint = f"Each line is one JSON object; its keys: {', '.join(ScriptedReply.model_fields)}."
             raise GoalError(f"{path}:{number}: {where and f'{where}: '}{first['msg']}", hint) from error
     return tuple(replies)
+
+
+def new_tape(path: Path | str, *, redact: Callable[[str], str] = str) -> Tape:
+    """Return a function that appends the replies of agent and judge to a new file. Each line is on disk when it returns.
+
+    `redact` replaces secrets in every text. The file is opened once, so a link that replaces it later is not followed.
+    Raise UsageError if the file cannot be created or is not empty; the function raises RecordError.
+    """
+    target = Path(path).resolve()  # a link that the user gave is followed
+    if target.exists() and not (target.is_file() and target.stat().st_size == 0):
+        raise UsageError(f"{path} exists and is not an empty file", "Name another file for the recording.")
+    try:
+        file = AppendFile(target)
+    except RecordError as error:
+        hint = "Name a file in a folder that exists and is writable."
+        raise UsageError(f"the recording cannot be written: {error.message}", hint) from error
+    lock = threading.Lock()
+
+    def record(account: Account, reply: Reply) -> None:
+        line: dict[str, Any] = {"account": account, "text": clean(redact(reply.text))}
+        if reply.tool_calls:
+            line["tool_calls"] = [
+                {"id": call.id, "name": clean(redact(call.name)), "arguments": clean(redact(call.arguments))}
+                for call in reply.tool_calls
+            ]
+        line["usage"] = reply.usage.model_dump(include={"input_tokens", "output_tokens", "cost_usd"})
+        line["finish_reason"] = reply.finish_reason
+        with lock:
+            file.append(json.dumps(line, allow_nan=False).encode())
+
+    weakref.finalize(record, file.close)
+    return record
 
 
 class ScriptedModel(LLM):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
-from goalrunner.llm.client import LLM
+from goalrunner.llm.client import LLM, Draft, Reply, Request
 from goalrunner.llm.endpoints import (
     find_endpoint,
     is_steered,
@@ -25,7 +25,6 @@ from goalrunner.llm.endpoints import (
 )
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
 from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
-from goalrunner.llm.transport import Draft, Reply, Request
 
 _closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
 
