@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, pairwise
@@ -16,7 +16,7 @@ from goalrunner.core import events
 from goalrunner.core.errors import RecordError, WorkspaceError
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
-from goalrunner.core.observation import EvidenceRow, Observation, Snapshot
+from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of, summary_of
@@ -28,74 +28,6 @@ from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.event_log import LogDamage, TornTail, read_lines
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
-
-
-class CitationReview:
-    """Folds a run's records in order, and checks the citations of each verdict again.
-
-    `checked` counts the citations; `unchecked` those whose freshness is unknown, because snapshots are missing (`gone`).
-    """
-
-    def __init__(self, folder: RunFolder, outputs: Sequence[str], home: Path, environ: Mapping[str, str]) -> None:
-        self.state: RunState | None = None
-        self.evidence = EvidenceIndex()
-        self.checked = self.unchecked = 0
-        self.gone = ""
-        self._transcript = folder.transcript
-        self.artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
-        self._outputs, self._home, self._environ = tuple(outputs), home, environ
-        self._store: KeptStore | None = None
-
-    async def add(self, record: Record) -> None:
-        """Add a record. Raise RecordError if it does not follow the others, or is a verdict that does not hold."""
-        match record.event:
-            case events.RunStarted(workspace=workspace):
-                try:
-                    self._store = KeptStore(Path(workspace), self._home, self._environ, self._outputs)
-                except WorkspaceError as error:
-                    self.gone = error.message
-            case events.VerdictRecorded(verdict=verdict) if verdict.source == "judge" and self.state is not None:
-                await self._check(record.event, self.state)
-            case _:
-                pass
-        self.state = apply(self.state, record)
-        self.evidence.add(record)
-
-    async def _check(self, event: events.VerdictRecorded, state: RunState) -> None:
-        verdict = event.verdict
-        stale = dict(event.stale)
-        for identifier in verdict.cited:
-            item = self.evidence.observations.get(identifier)
-            if item is not None and identifier not in stale and (reason := await self._stale(item, state.snapshot)):
-                stale[identifier] = reason
-        trail = self.evidence.trail(self.artifacts.read, partial(read_message, self._transcript))
-        request = audit_request(state, event.round, trail, stale)
-        outcome = JudgeOutcome(criteria=[], score=verdict.score, complete=verdict.complete, missing=verdict.missing)
-        again = check(outcome, verdict.criteria, request)
-        self.checked += again.citations_checked
-        for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
-            if old.satisfied and not new.satisfied:
-                raise RecordError(f'the verdict of round {event.round} on "{old.criterion}": {new.missing}')
-        if verdict.complete and not again.verdict.complete:
-            raise RecordError(f"the verdict of round {event.round} is complete without proof: {again.verdict.missing}")
-
-    async def _stale(self, item: Observation, final: Snapshot | None) -> str:
-        """Return why an observation was outdated at `final`; empty if it was not, or if that is no longer known."""
-        try:
-            return await why_stale(item, self.evidence.history, final, self._changes) if final is not None else ""
-        except WorkspaceError as error:
-            self.gone = self.gone or error.message
-            self.unchecked += 1
-            return ""
-
-    async def _changes(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
-        if old is None or new is None or old.id == new.id:
-            return ()
-        if self._store is None:
-            raise WorkspaceError(self.gone)
-        await self._store.require(old, new)
-        return tuple(sorted(change.path for change in await self._store.store.changes(old, new)))
-
 
 _FIRST = ("status", "iterations", "verdict")  # required in an outcome, and compared first
 
@@ -126,21 +58,18 @@ class Verification:
 class _Damage(Exception):
     """Raised with the file, the byte where the damage begins, and what is wrong."""
 
+    def __init__(self, file: Path, byte: int | None, what: str) -> None:
+        self.broken = Broken(str(file), byte, what)
+
 
 async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> Verification:
     """Check a run's folder up to the first damage. `home` is where snapshots are kept."""
-    done = Verification(folder.run_id, str(folder.path))
+    verifier = _Verifier(folder, home, environ)
+    done = verifier.done
     try:
-        try:
-            outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
-        except RecordError as error:
-            raise _Damage(folder.goal_file, None, error.message) from error
-        review = CitationReview(folder, outputs, home, environ)
-        state = await _check_log(folder, review, done)
-        _check_outcome(folder, state, review.evidence.rows(state), done)
+        _check_outcome(folder, await verifier.check_log(), verifier.evidence, done)
     except _Damage as damage:
-        file, *what = damage.args
-        done.broken = Broken(str(file), *what)
+        done.broken = damage.broken
     except LogDamage as damage:
         done.broken = Broken(str(damage.path), damage.offset, damage.message.removeprefix(f"{damage.path}: "))
     except RecordError as error:
@@ -148,60 +77,111 @@ async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> V
     return done
 
 
-async def _check_log(folder: RunFolder, review: CitationReview, done: Verification) -> RunState:
-    """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
-    torn: list[TornTail] = []
-    seen: set[str] = set()
-    kept: dict[str, str] = {}
-    # A record has the hash of the one before it, so a record is used only once the next one was read.
-    for found, _ in pairwise(chain(read_lines(folder.events, torn.append), (None,))):
-        assert found is not None
-        record, place = found[0], found[1].start
-        done.events += 1
-        try:
-            await review.add(record)
-        except RecordError as error:
-            raise _Damage(folder.events, place, error.message) from error
-        _check_references(folder, review.artifacts, record, seen, done)
-        if isinstance(record.event, events.StartKept):
-            kept = dict(record.event.files)  # a resumed run may record the start anew
-    for name, sha256 in kept.items():
-        _check_hash(folder.start / name, sha256, "the recorded start of the run")
-    done.citations = review.checked
-    for tail in torn:
-        if folder.outcome.exists() or review.state is None:
-            raise _Damage(folder.events, tail.offset, f"the last {tail.length} bytes are an incomplete record")
-        done.notes.append(f"{folder.events}: the last {tail.length} bytes are an incomplete record and are ignored")
-    if review.state is None:
-        raise _Damage(folder.events, None, "it contains no event")
-    if review.unchecked:
-        what = f"{review.unchecked} cited observations were" if review.unchecked > 1 else "a cited observation was"
-        done.notes.append(f"whether {what} fresh cannot be checked again: {review.gone}")
-    return review.state
+class _Verifier:
+    """Folds a run's records in order, and checks the files that they name and the citations of each verdict."""
 
+    def __init__(self, folder: RunFolder, home: Path, environ: Mapping[str, str]) -> None:
+        self.done = Verification(folder.run_id, str(folder.path))
+        self.evidence = EvidenceIndex()
+        self._folder, self._home, self._environ = folder, home, environ
+        self._state: RunState | None = None
+        self._artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
+        self._seen: set[str] = set()  # artifacts that were checked
+        self._unchecked = 0  # citations whose freshness is unknown, because snapshots are missing
+        self._gone = ""  # why snapshots are missing
+        self._kept: KeptStore | None = None
 
-def _check_references(
-    folder: RunFolder, artifacts: ArtifactStore, record: Record, seen: set[str], done: Verification
-) -> None:
-    """Check the files that an event names by their hashes; `seen` are the artifacts that were checked."""
-    match record.event:
-        case events.RunStarted(goal_sha256=sha256):
-            _check_hash(folder.goal_file, sha256, "the goal of the run")
-        case events.MessageRecorded(text=ref):
+    async def check_log(self) -> RunState:
+        """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
+        folder, notes = self._folder, self.done.notes
+        torn: list[TornTail] = []
+        kept: Mapping[str, str] = {}
+        # A record has the hash of the one before it, so a record is used only once the next one was read.
+        for found, _ in pairwise(chain(read_lines(folder.events, torn.append), (None,))):
+            assert found is not None
+            record, event, place = found[0], found[0].event, found[1].start
+            self.done.events += 1
             try:
-                read_message(folder.transcript, ref)
+                if isinstance(event, events.VerdictRecorded) and event.verdict.source == "judge" and self._state:
+                    await self._check_verdict(event, self._state)
+                self._state = apply(self._state, record)
+            except RecordError as error:
+                raise _Damage(folder.events, place, error.message) from error
+            self.evidence.add(record)
+            self._check_files(record)
+            if isinstance(event, events.StartKept):
+                kept = event.files  # a resumed run may record the start anew
+        for name, sha256 in kept.items():
+            _check_hash(folder.start / name, sha256, "the recorded start of the run")
+        for tail in torn:
+            what = f"the last {tail.length} bytes are an incomplete record"
+            if folder.outcome.exists() or self._state is None:
+                raise _Damage(folder.events, tail.offset, what)
+            notes.append(f"{folder.events}: {what} and are ignored")
+        if self._state is None:
+            raise _Damage(folder.events, None, "it contains no event")
+        if self._unchecked:
+            what = f"{self._unchecked} cited observations were" if self._unchecked > 1 else "a cited observation was"
+            notes.append(f"whether {what} fresh cannot be checked again: {self._gone}")
+        return self._state
+
+    def _check_files(self, record: Record) -> None:
+        """Check the files that an event names by their hashes."""
+        event, transcript = record.event, self._folder.transcript
+        if isinstance(event, events.RunStarted):
+            _check_hash(self._folder.goal_file, event.goal_sha256, "the goal of the run")
+        elif isinstance(event, events.MessageRecorded):
+            try:
+                read_message(transcript, event.text)
             except RecordError as error:
                 what = f"the message of event {record.seq} is missing, or differs from what was recorded"
-                raise _Damage(folder.transcript, ref.offset, what) from error
-            done.messages += 1
-        case _:
-            pass
-    for item in observations_of(record.event):
-        if item.output and item.output.sha256 not in seen:
-            what = f"the output of {item.id} of event {record.seq}"
-            _check_hash(artifacts.path(item.output), item.output.sha256, what)
-            seen.add(item.output.sha256)
-            done.artifacts += 1
+                raise _Damage(transcript, event.text.offset, what) from error
+            self.done.messages += 1
+        for item in observations_of(event):
+            if item.output and item.output.sha256 not in self._seen:
+                what = f"the output of {item.id} of event {record.seq}"
+                _check_hash(self._artifacts.path(item.output), item.output.sha256, what)
+                self._seen.add(item.output.sha256)
+                self.done.artifacts += 1
+
+    async def _check_verdict(self, event: events.VerdictRecorded, state: RunState) -> None:
+        """Check the citations of a verdict again. Raise RecordError if it does not hold."""
+        verdict, stale = event.verdict, dict(event.stale)
+        for identifier in verdict.cited:
+            item = self.evidence.observations.get(identifier)
+            if item is not None and identifier not in stale and (reason := await self._stale(item, state)):
+                stale[identifier] = reason
+        trail = self.evidence.trail(self._artifacts.read, partial(read_message, self._folder.transcript))
+        request = audit_request(state, event.round, trail, stale)
+        outcome = JudgeOutcome(criteria=[], score=verdict.score, complete=verdict.complete, missing=verdict.missing)
+        again = check(outcome, verdict.criteria, request)
+        self.done.citations += again.citations_checked
+        for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
+            if old.satisfied and not new.satisfied:
+                raise RecordError(f'the verdict of round {event.round} on "{old.criterion}": {new.missing}')
+        if verdict.complete and not again.verdict.complete:
+            raise RecordError(f"the verdict of round {event.round} is complete without proof: {again.verdict.missing}")
+
+    async def _stale(self, item: Observation, state: RunState) -> str:
+        """Return why an observation was outdated at the verdict; empty if it was not, or if that is no longer known."""
+        if state.snapshot is None:
+            return ""
+
+        async def changes(old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
+            if old is None or new is None or old.id == new.id:
+                return ()
+            if self._kept is None:
+                outputs = frozen_table(self._folder).get("workspace", {}).get("outputs", ())
+                self._kept = KeptStore(Path(state.workspace), self._home, self._environ, outputs)
+            await self._kept.require(old, new)
+            return tuple(sorted(change.path for change in await self._kept.store.changes(old, new)))
+
+        try:
+            return await why_stale(item, self.evidence.history, state.snapshot, changes)
+        except WorkspaceError as error:
+            self._gone = self._gone or error.message
+            self._unchecked += 1
+            return ""
 
 
 def _check_hash(path: Path, sha256: str, what: str) -> None:
@@ -213,19 +193,18 @@ def _check_hash(path: Path, sha256: str, what: str) -> None:
         raise _Damage(path, None, f"{what} differs from what was recorded")
 
 
-def _check_outcome(folder: RunFolder, state: RunState, rows: Sequence[EvidenceRow], done: Verification) -> None:
+def _check_outcome(folder: RunFolder, state: RunState, evidence: EvidenceIndex, done: Verification) -> None:
     """Compare outcome.json and summary.json with the state that the log folds to. The run's folder may have been moved."""
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
         done.notes.append("the run has not ended; only what is recorded so far was checked")
         return
-    outcome = {**outcome_of(state).model_dump(mode="json"), "evidence": [row.model_dump(mode="json") for row in rows]}
+    outcome = outcome_of(state).model_copy(update={"evidence": evidence.rows(state)}).model_dump(mode="json")
     del outcome["run_path"], outcome["schema_version"]
     written = _table(folder.outcome)
     if not written.get("evidence"):
         del outcome["evidence"]
-    summary = json.loads(json.dumps(summary_of(state)))
     _compare(folder.outcome, outcome, written)
-    _compare(folder.summary, summary, _table(folder.summary))
+    _compare(folder.summary, json.loads(json.dumps(summary_of(state))), _table(folder.summary))
 
 
 def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
