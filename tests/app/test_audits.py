@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goalrunner.app.audits import AuditJob, Auditor, find_transcripts, goal_beside
+from goalrunner.app.audits import AuditJob, Auditor, OnEnd, find_transcripts, goal_beside
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.core.errors import AuthenticationFailed, GoalError, UsageError
 from goalrunner.core.goal import Goal
@@ -36,7 +35,7 @@ async def audit_many(
     *,
     at_once: int = 4,
     budget: Budget = Budget(),  # noqa: B008
-    on_end: Callable[[TranscriptAudit], None] = lambda _: None,
+    on_end: OnEnd | None = None,
 ) -> list[TranscriptAudit]:
     return await Auditor(kept, budget, on_end=on_end).run(jobs, at_once)
 
@@ -44,7 +43,7 @@ async def audit_many(
 async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[str]:
     """The transcripts in the order in which their audits ended."""
     ended: list[TranscriptAudit] = []
-    found = await audit_many(jobs, kept, at_once=at_once, on_end=ended.append)
+    found = await audit_many(jobs, kept, at_once=at_once, on_end=lambda number, of, audit: ended.append(audit))
     assert [one.transcript for one in found] == [str(one.path) for one in jobs]
     assert {one.result for one in found} == {"complete"}
     return [Path(one.transcript).stem for one in ended]
@@ -60,7 +59,7 @@ async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
     jobs = [job(tmp_path, "quick"), job(tmp_path, "slow", delay=60.0)]
     first = asyncio.Event()
     kept = tmp_path / "kept.jsonl"
-    task = asyncio.create_task(audit_many(jobs, KeptVerdicts(kept), on_end=lambda _: first.set()))
+    task = asyncio.create_task(audit_many(jobs, KeptVerdicts(kept), on_end=lambda *_: first.set()))
     await first.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

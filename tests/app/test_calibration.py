@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app.audits import Policy
-from goalrunner.app.calibration import Calibration, Series, calibrate, read_dataset
+from goalrunner.app.calibration import Calibration, calibrate, read_dataset
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import AuthenticationFailed, GoalFileError, ProviderUnavailable, UsageError
@@ -31,7 +31,7 @@ from tests.support.labelled import CALL, CaseJudge, answer, judge_of, opinions, 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from goalrunner.app.judge_statistics import rate, require_libraries, statistics_of
+from goalrunner.app.judge_statistics import Series, rate, require_libraries
 
 ONE = "test/judge"
 
@@ -43,14 +43,16 @@ def measure(
     policies: Sequence[Policy] = ("bounded",),
     jobs: int = 4,
     budget: Budget | None = None,
+    target: float | None = None,
 ) -> Calibration:
     """Calibrate scripted judges; the results are beside the dataset."""
     results = KeptVerdicts(dataset.with_name("results.jsonl"))
     return asyncio.run(
         calibrate(
-            read_dataset(dataset),
+            dataset,
             [Series(*pair) for pair in product(judges, policies)],
             results,
+            target,
             jobs=jobs,
             budget=budget or Budget(),
             model=lambda goal: judges[goal.judge.model],
@@ -67,8 +69,8 @@ def test_known_error_rates_are_recovered(tmp_path: Path) -> None:
     false_accept, false_reject = 0.1, 0.2
     said = opinions(200, false_accept=false_accept, false_reject=false_reject, seed=1)
     found = measure(write_dataset(tmp_path, 200), {ONE: judge_of(said)})
-    (one,) = statistics_of(found).series
-    assert one.judged == 200
+    (one,) = found.judges
+    assert one.verdicts == 200
     for rate_found, known, wrong in (
         (one.false_accept, false_accept, sum(complete for complete, _ in said[1::2])),
         (one.false_reject, false_reject, sum(not complete for complete, _ in said[::2])),
@@ -80,20 +82,20 @@ def test_known_error_rates_are_recovered(tmp_path: Path) -> None:
 
 def test_scores_are_measured_as_probabilities_and_as_a_ranking(tmp_path: Path) -> None:
     said = opinions(60, false_accept=0.3, false_reject=0.3, seed=3)
-    (one,) = statistics_of(measure(write_dataset(tmp_path, 60), {ONE: judge_of(said)})).series
+    (one,) = measure(write_dataset(tmp_path, 60), {ONE: judge_of(said)}).judges
     good, bad = [score for _, score in said[::2]], [score for _, score in said[1::2]]
     pairs = [(left > right) + (left == right) / 2 for left, right in product(good, bad)]
     assert one.auroc == pytest.approx(sum(pairs) / len(pairs))
     squares = [(1 - score) ** 2 for score in good] + [score**2 for score in bad]
     assert one.brier == pytest.approx(sum(squares) / 60)
-    assert (one.roc[0], one.roc[-1]) == ((0.0, 0.0), (1.0, 1.0))
+    assert [(one.roc[at]["false_accept"], one.roc[at]["true_accept"]) for at in (0, -1)] == [(0.0, 0.0), (1.0, 1.0)]
     assert sum(item.complete.of for item in one.curve) == 60
     assert sum(item.complete.count for item in one.curve) == 30
 
 
 def test_the_reliability_curve_has_a_bin_for_each_tenth_of_the_score(tmp_path: Path) -> None:
     said = [(False, score) for score in (0.1, 0.05, 0.15, 0.12, 0.0, 0.9, 1.0, 0.95)]
-    (one,) = statistics_of(measure(write_dataset(tmp_path, 8), {ONE: judge_of(said)})).series
+    (one,) = measure(write_dataset(tmp_path, 8), {ONE: judge_of(said)}).judges
     assert [(round(item.score, 3), item.complete.count, item.complete.of) for item in one.curve] == [
         (0.05, 2, 3),  # of the scores 0.1, 0.05 and 0.0
         (0.135, 1, 2),
@@ -104,16 +106,16 @@ def test_the_reliability_curve_has_a_bin_for_each_tenth_of_the_score(tmp_path: P
 
 def test_the_interval_is_that_of_wilson() -> None:
     found = rate([False] * 10)
-    assert (found.value, found.low) == (0.0, 0.0)
+    assert (found.rate, found.low) == (0.0, 0.0)
     assert found.high == pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4)
-    assert rate([]).value is None
+    assert rate([]).rate is None
 
 
 def test_two_judges_are_compared(tmp_path: Path) -> None:
     first = opinions(40, false_accept=0.2, false_reject=0.2, seed=4)
     second = [(complete, score) if case % 4 else (not complete, score) for case, (complete, score) in enumerate(first)]
     found = measure(write_dataset(tmp_path, 40), {"test/one": judge_of(first), "test/two": judge_of(second)})
-    (agreement,) = statistics_of(found).agreement
+    (agreement,) = found.agreement
     assert agreement.judges == ("test/one", "test/two")
     assert (agreement.same.count, agreement.same.of) == (30, 40)
     yes = sum(complete for complete, _ in first) / 40, sum(complete for complete, _ in second) / 40
@@ -124,14 +126,14 @@ def test_two_judges_are_compared(tmp_path: Path) -> None:
 def test_judges_that_never_vary_have_no_kappa(tmp_path: Path) -> None:
     always = [(True, 1.0)] * 6
     found = measure(write_dataset(tmp_path, 6), {"test/one": judge_of(always), "test/two": judge_of(always)})
-    (agreement,) = statistics_of(found).agreement
-    assert (agreement.same.value, agreement.kappa) == (1.0, None)
+    (agreement,) = found.agreement
+    assert (agreement.same.rate, agreement.kappa) == (1.0, None)
 
 
 def test_after_a_cut_only_the_rest_is_judged(tmp_path: Path) -> None:
     said = opinions(20, false_accept=0.2, false_reject=0.2, seed=5)
     dataset = write_dataset(tmp_path, 20)
-    whole = statistics_of(measure(dataset, {ONE: judge_of(said)})).series
+    whole = measure(dataset, {ONE: judge_of(said)}).judges
     results = tmp_path / "results.jsonl"
     lines = results.read_bytes().splitlines(keepends=True)
     results.write_bytes(b"".join(lines[:12]) + lines[12][:40])
@@ -139,10 +141,10 @@ def test_after_a_cut_only_the_rest_is_judged(tmp_path: Path) -> None:
     again = measure(dataset, {ONE: judge})
     missing = {Path(json.loads(line)["transcript"]).name for line in lines[12:]}
     assert {f"case-{case}.jsonl" for case in judge.asked} == missing
-    assert (len(judge.asked), again.asked) == (8, 8)
-    assert [one.false_accept for one in statistics_of(again).series] == [one.false_accept for one in whole]
+    assert (len(judge.asked), again.audits.asked) == (8, 8)
+    assert [one.false_accept for one in again.judges] == [one.false_accept for one in whole]
     assert len(kept(dataset)) == 20
-    assert measure(dataset, {ONE: judge_of([])}).asked == 0
+    assert measure(dataset, {ONE: judge_of([])}).audits.asked == 0
 
 
 def test_a_verdict_counts_for_its_content_goal_judge_and_policy(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_a_verdict_counts_for_its_content_goal_judge_and_policy(tmp_path: Path) 
 
     def asked(*, judge: str = ONE, policies: Sequence[Policy] = ("bounded",)) -> int:
         dataset.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        return measure(dataset, {judge: judge_of(always)}, policies=policies).asked
+        return measure(dataset, {judge: judge_of(always)}, policies=policies).audits.asked
 
     (tmp_path / "case-0.jsonl").rename(tmp_path / "moved.jsonl")
     rows[0].update(path="moved.jsonl", label=False)
@@ -176,9 +178,9 @@ def test_a_verdict_counts_for_its_content_goal_judge_and_policy(tmp_path: Path) 
 
 def test_new_rules_for_judges_make_old_verdicts_worthless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = write_dataset(tmp_path, 1)
-    assert [measure(dataset, {ONE: judge_of([(True, 1.0)])}).asked for _ in range(2)] == [1, 0]
+    assert [measure(dataset, {ONE: judge_of([(True, 1.0)])}).audits.asked for _ in range(2)] == [1, 0]
     monkeypatch.setattr("goalrunner.judge.prompt_builder.AUDIT", replace(AUDIT, rules="Be strict."))
-    assert measure(dataset, {ONE: judge_of([(True, 1.0)])}).asked == 1
+    assert measure(dataset, {ONE: judge_of([(True, 1.0)])}).audits.asked == 1
 
 
 def test_a_budget_stops_and_another_call_continues(tmp_path: Path) -> None:
@@ -186,22 +188,22 @@ def test_a_budget_stops_and_another_call_continues(tmp_path: Path) -> None:
     said = [(True, 1.0)] * 10
     judge = judge_of(said)
     found = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(cost_usd=0.03))
-    assert (found.asked, found.left, len(judge.asked)) == (3, 7, 3)
-    assert found.stopped == "$0.0300 of $0.0300 are spent"
+    assert (found.audits.asked, found.audits.left, len(judge.asked)) == (3, 7, 3)
+    assert found.audits.stopped == "$0.0300 of $0.0300 are spent"
     found = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(tokens=200))
-    assert (found.asked, found.left) == (2, 5)
-    assert found.stopped == "240 of 200 tokens are spent"
-    assert statistics_of(found).series[0].judged == 5
-    assert (measure(dataset, {ONE: judge}).left, len(judge.asked)) == (0, 10)
+    assert (found.audits.asked, found.audits.left) == (2, 5)
+    assert found.audits.stopped == "240 of 200 tokens are spent"
+    assert found.judges[0].verdicts == 5
+    assert (measure(dataset, {ONE: judge}).audits.left, len(judge.asked)) == (0, 10)
 
 
 def test_an_audit_that_the_budget_cuts_is_no_verdict(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, 2)
     judge = CaseJudge([answer(complete=True, score=1.0, quote="9 passed")] * 2)
     found = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(tokens=100))
-    assert (found.asked, found.left, len(judge.asked)) == (0, 2, 1)
+    assert (found.audits.asked, found.audits.left, len(judge.asked)) == (0, 2, 1)
     assert kept(dataset) == []
-    assert found.spent.tokens == 120
+    assert found.usage.tokens == 120
 
 
 def test_an_unknown_cost_stops_only_a_budget_of_dollars(tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ def test_an_unknown_cost_stops_only_a_budget_of_dollars(tmp_path: Path) -> None:
         (tmp_path / "results.jsonl").unlink(missing_ok=True)
         judge = judge_of([(True, 1.0)] * 6)
         judge.cost = Usage(input_tokens=5, output_tokens=5, cost_usd=None, calls=1)
-        return measure(dataset, {ONE: judge}, jobs=1, budget=budget).asked
+        return measure(dataset, {ONE: judge}, jobs=1, budget=budget).audits.asked
 
     assert asked(None) == 6
     assert asked(Budget(tokens=1_000)) == 6
@@ -228,9 +230,9 @@ def test_a_broken_transcript_is_a_fault_and_the_others_are_judged(tmp_path: Path
     judge = judge_of([(True, 1.0)] * 6)
     found = measure(dataset, {ONE: judge})
     assert sorted(judge.asked) == [0, 3, 5]
-    assert [(fault.sample.line, fault.series) for fault in found.faults] == [(2, None), (3, None), (5, None)]
+    assert [(fault.line, fault.judge) for fault in found.faults] == [(2, None), (3, None), (5, None)]
     assert found.faults[2].message.startswith("the transcript is not whole: line 4")
-    assert statistics_of(found).series[0].judged == 3
+    assert found.judges[0].verdicts == 3
 
 
 def test_a_judge_that_fails_once_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
@@ -239,14 +241,14 @@ def test_a_judge_that_fails_once_is_asked_again_by_the_next_call(tmp_path: Path)
         lambda case: ProviderUnavailable("it is down") if case == 1 else answer(complete=True, score=1.0)
     )
     found = measure(dataset, {ONE: failing})
-    assert [(fault.sample.line, fault.series, fault.message) for fault in found.faults] == [
-        (2, Series(ONE, "bounded"), "it is down")
+    assert [(fault.line, fault.judge, fault.policy, fault.message) for fault in found.faults] == [
+        (2, ONE, "bounded", "it is down")
     ]
-    assert statistics_of(found).series[0].judged == 2
+    assert found.judges[0].verdicts == 2
     judge = judge_of([(True, 1.0)] * 3)
     found = measure(dataset, {ONE: judge})
-    assert (judge.asked, list(found.faults), found.asked) == ([1], [], 1)
-    assert statistics_of(found).series[0].judged == 3
+    assert (judge.asked, list(found.faults), found.audits.asked) == ([1], [], 1)
+    assert found.judges[0].verdicts == 3
 
 
 def test_a_wrong_key_ends_the_call_and_keeps_what_is_known(tmp_path: Path) -> None:
@@ -259,8 +261,8 @@ def test_a_wrong_key_ends_the_call_and_keeps_what_is_known(tmp_path: Path) -> No
 
 def test_an_unreadable_verdict_is_not_complete_and_has_no_score(tmp_path: Path) -> None:
     texts = ["no idea" if case < 2 else answer(complete=case % 2 == 0, score=0.9) for case in range(6)]
-    (one,) = statistics_of(measure(write_dataset(tmp_path, 6), {ONE: CaseJudge(texts)})).series
-    assert (one.judged, one.unreadable) == (6, 2)
+    (one,) = measure(write_dataset(tmp_path, 6), {ONE: CaseJudge(texts)}).judges
+    assert (one.verdicts, one.unreadable) == (6, 2)
     assert (one.false_accept.count, one.false_accept.of) == (0, 3)
     assert (one.false_reject.count, one.false_reject.of) == (1, 3)
     assert sum(item.complete.of for item in one.curve) == 4
@@ -271,11 +273,14 @@ def test_policies_show_what_the_check_of_citations_is_worth(tmp_path: Path) -> N
         [answer(complete=True, score=0.9, quote="1 passed" if case % 2 == 0 else "9 passed") for case in range(8)]
     )
     found = measure(write_dataset(tmp_path, 8), {ONE: judge}, policies=("bounded", "no-citations"))
-    bounded, unchecked = statistics_of(found).series
+    bounded, unchecked = found.judges
     assert (bounded.false_accept.count, unchecked.false_accept.count) == (0, 4)
     assert (bounded.false_reject.count, unchecked.false_reject.count) == (0, 0)
-    assert (unchecked.tokens, bounded.tokens) == (120, 180)  # it is asked once more about a quote that does not exist
-    assert statistics_of(found).agreement == []
+    assert (unchecked.audit["tokens"], bounded.audit["tokens"]) == (
+        120,
+        180,
+    )  # asked once more
+    assert found.agreement == ()
 
 
 def test_the_whole_policy_shows_evidence_that_a_run_leaves_out(tmp_path: Path) -> None:
@@ -293,7 +298,7 @@ def test_the_threshold_is_the_smallest_with_the_wanted_rate(tmp_path: Path) -> N
     said = opinions(100, false_accept=0.3, false_reject=0.1, seed=6)
     dataset = write_dataset(tmp_path, 100)
     judge = judge_of(said)
-    (one,) = statistics_of(measure(dataset, {ONE: judge}), 0.06).series
+    (one,) = measure(dataset, {ONE: judge}, target=0.06).judges
     found = one.threshold
     assert found is not None
     assert found.minimum_score is not None
@@ -313,19 +318,19 @@ def test_the_threshold_is_the_smallest_with_the_wanted_rate(tmp_path: Path) -> N
 
 def test_few_samples_cannot_show_a_low_rate(tmp_path: Path) -> None:
     said = opinions(40, false_accept=0.0, false_reject=0.0, seed=7)
-    found = measure(write_dataset(tmp_path, 40), {ONE: judge_of(said)})
-    threshold = statistics_of(found, 0.01).series[0].threshold
+    dataset = write_dataset(tmp_path, 40)
+    threshold = measure(dataset, {ONE: judge_of(said)}, target=0.01).judges[0].threshold
     assert threshold is not None
-    assert (threshold.minimum_score, threshold.is_shown, threshold.needed) == (0.0, False, 381)
+    assert (threshold.minimum_score, threshold.shown, threshold.incomplete_samples_needed) == (0.0, False, 381)
     assert rate([False] * 381).high <= 0.01 < rate([False] * 380).high
-    easier = statistics_of(found, 0.2).series[0].threshold
+    easier = measure(dataset, {ONE: judge_of(said)}, target=0.2).judges[0].threshold
     assert easier is not None
-    assert easier.is_shown
+    assert easier.shown
 
 
 def test_no_threshold_helps_against_a_judge_that_is_sure(tmp_path: Path) -> None:
-    found = measure(write_dataset(tmp_path, 10), {ONE: judge_of([(True, 1.0)] * 10)})
-    threshold = statistics_of(found, 0.1).series[0].threshold
+    found = measure(write_dataset(tmp_path, 10), {ONE: judge_of([(True, 1.0)] * 10)}, target=0.1)
+    threshold = found.judges[0].threshold
     assert threshold is not None
     assert threshold.minimum_score is None
 
@@ -338,7 +343,7 @@ def test_equal_samples_count_once(tmp_path: Path) -> None:
     judge = judge_of([(True, 1.0)] * 2)
     found = measure(dataset, {ONE: judge})
     assert sorted(judge.asked) == [0, 1]
-    assert statistics_of(found).series[0].judged == 2
+    assert found.judges[0].verdicts == 2
     assert [fault.message for fault in found.faults] == [
         "the same transcript and goal as line 2; it is not counted again",
         "the same transcript and goal as line 1; it is not counted again",
@@ -377,7 +382,7 @@ def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(tmp_path: Pa
 
     results = KeptVerdicts(tmp_path / "results.jsonl")
     series = [Series("test/one", "bounded"), Series("test/two", "bounded")]
-    asyncio.run(calibrate(read_dataset(dataset), series, results, jobs=3, model=model))
+    asyncio.run(calibrate(dataset, series, results, jobs=3, model=model))
     assert Slow.most == 3
     assert len(made) <= 6
     assert sum(len(one.asked) for one in made) == 24
@@ -417,7 +422,7 @@ def test_an_invalid_dataset_is_refused_with_its_line(tmp_path: Path, row: str, m
 def test_labels_may_be_words(tmp_path: Path) -> None:
     dataset = tmp_path / "dataset.jsonl"
     dataset.write_text('{"path": "a", "objective": "x", "label": "complete", "note": "mine"}\n\n' * 2)
-    assert [(one.line, one.label, one.file) for one in read_dataset(dataset)] == [
+    assert [(one.line, one.label, one.folder / one.path) for one in read_dataset(dataset)] == [
         (1, True, tmp_path / "a"),
         (3, True, tmp_path / "a"),
     ]

@@ -63,7 +63,7 @@ def test_the_rates_of_a_judge_are_printed(folder: Path, own_home: Path, capsys: 
     assert "\n           minimum_score = 0.71\n" in closing
     (results,) = (own_home / "calibrations").iterdir()
     assert closing.splitlines()[-1] == f"results    {results}"
-    assert err.splitlines()[-1] == "6 of 6 verdicts"
+    assert err.splitlines()[-1] == "[6/6] not complete: case-5.jsonl"
 
 
 def test_the_printed_line_belongs_into_the_table_of_the_judge(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.calibration import Series, calibrate, read_dataset
+from goalrunner.app.calibration import calibrate
 from goalrunner.app.kept_verdicts import KeptVerdicts
 from goalrunner.reports.judgements import (
     CalibrationReport,
     calibration_page,
     calibration_text,
-    calibration_value,
     threshold_text,
 )
 from tests.reports.test_html import HOSTILE, Page
@@ -26,7 +25,7 @@ from tests.support.labelled import CaseJudge, judge_of, opinions, write_dataset
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from goalrunner.app.judge_statistics import Rate, Threshold, statistics_of
+from goalrunner.app.judge_statistics import Rate, Series, Threshold
 
 
 def reported(
@@ -41,13 +40,14 @@ def reported(
     }
     found = asyncio.run(
         calibrate(
-            read_dataset(dataset),
+            dataset,
             [Series(name, "bounded") for name in names],
             results,
+            target,
             model=lambda goal: judges[goal.judge.model],
         )
     )
-    return CalibrationReport(found, statistics_of(found, target), dataset, results.path)
+    return CalibrationReport(found)
 
 
 def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
     )  # a path of two lines has an area
     for row in (*report.error_rows[1:], *report.effort_rows[1:]):
         assert " ".join(row) in page.text
-    for one in report.statistics.series:
+    for one in report.calibration.judges:
         assert f"ROC {one.auroc:.3f}" in page.text
         assert f"Reliability Brier {one.brier:.3f}" in page.text
     assert "minimum_score = " in page.text
@@ -80,11 +80,11 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
 
 def test_charts_hold_every_point(tmp_path: Path) -> None:
     report = reported(tmp_path)
-    (one,) = report.statistics.series
+    (one,) = report.calibration.judges
     page = Page(calibration_page(report))
     roc, curve = ([tuple(map(float, point.split(","))) for point in line.split()] for line in page.values("points"))
     assert (roc[0], roc[-1]) == ((10.0, 210.0), (210.0, 10.0))
-    accepted, rejected = one.false_accept.value, one.false_reject.value
+    accepted, rejected = one.false_accept.rate, one.false_reject.rate
     assert accepted is not None
     assert rejected is not None
     dot, *circles = zip(map(float, page.values("cx")), map(float, page.values("cy")), strict=True)
@@ -112,8 +112,7 @@ def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
 def test_a_judge_without_readable_verdicts_has_no_curves(tmp_path: Path) -> None:
     dataset, results = write_dataset(tmp_path, 4), KeptVerdicts(tmp_path / "results.jsonl")
     judge, series = CaseJudge(["what?"] * 4), [Series("test/one", "bounded")]
-    found = asyncio.run(calibrate(read_dataset(dataset), series, results, model=lambda goal: judge))
-    report = CalibrationReport(found, statistics_of(found, 0.01), dataset, results.path)
+    report = CalibrationReport(asyncio.run(calibrate(dataset, series, results, 0.01, model=lambda goal: judge)))
     assert report.error_rows[1] == (
         "test/one",
         "bounded",
@@ -125,7 +124,7 @@ def test_a_judge_without_readable_verdicts_has_no_curves(tmp_path: Path) -> None
     page = Page(calibration_page(report))
     assert "There is no verdict with a score." in page.text
     assert "svg" not in [tag for tag, _ in page.elements]
-    assert calibration_value(report)["judges"][0]["unreadable"] == 4
+    assert report.calibration.judges[0].unreadable == 4
 
 
 def test_tables_are_not_cut_and_findings_fit_a_terminal(tmp_path: Path) -> None:
@@ -138,21 +137,37 @@ def test_tables_are_not_cut_and_findings_fit_a_terminal(tmp_path: Path) -> None:
     assert "".join(narrow.split()) == "".join(whole.split())
 
 
-SURE = Threshold(0.01, None, Rate(2, 40, 0.01, 0.17), Rate(1, 40, 0.0, 0.13), 381)
+def found_threshold(
+    target: float, score: float | None, accept: tuple[float, ...], reject: tuple[float, ...], needed: int
+) -> Threshold:
+    """A threshold with these rates: their count, how many there were, and the ends of their interval."""
+    rates = {}
+    for name, (count, of, low, high) in (("false_accept", accept), ("false_reject", reject)):
+        rates[name] = Rate(count=int(count), of=int(of), rate=count / of if of else None, low=low, high=high)
+    return Threshold(
+        target_false_accept=target,
+        minimum_score=score,
+        shown=score is not None and accept[3] <= target,
+        incomplete_samples_needed=needed,
+        **rates,
+    )
+
+
+SURE = found_threshold(0.01, None, (2, 40, 0.01, 0.17), (1, 40, 0.0, 0.13), 381)
 
 
 def test_each_finding_about_a_threshold_has_its_words() -> None:
-    none = Threshold(0.01, None, Rate(0, 0), Rate(0, 3), 381)
+    none = found_threshold(0.01, None, (0, 0, 0.0, 1.0), (0, 3, 0.0, 1.0), 381)
     assert threshold_text(none).startswith("the dataset has no incomplete transcript")
     assert threshold_text(SURE) == (
         "no minimum_score keeps false accepts at 1 % or less: 2 of 40 incomplete transcripts have the score 1 and are accepted"
     )
-    shown = Threshold(0.2, 0.9, Rate(0, 40, 0.0, 0.09), Rate(4, 40, 0.04, 0.23), 16)
+    shown = found_threshold(0.2, 0.9, (0, 40, 0.0, 0.09), (4, 40, 0.04, 0.23), 16)
     assert threshold_text(shown) == (
         "with minimum_score = 0.9, false accepts are 0.0 % (0.0 to 9.0), 0 of 40, "
         "and false rejects 10.0 % (4.0 to 23.0), 4 of 40."
     )
-    few = Threshold(0.01, 0.9, Rate(0, 40, 0.0, 0.09), Rate(4, 40, 0.04, 0.23), 381)
+    few = found_threshold(0.01, 0.9, (0, 40, 0.0, 0.09), (4, 40, 0.04, 0.23), 381)
     assert threshold_text(few).removeprefix(threshold_text(shown)) == (
         " The interval reaches 9.0 %: 40 incomplete samples cannot show 1 %. "
         "At least 381 of them, without a false accept, can."

@@ -140,6 +140,10 @@ def _evidence(trail: Trail) -> Evidence:
     return "both" if seen and reported else "runner" if seen else "transcript"
 
 
+OnEnd = Callable[[int, int, TranscriptAudit], None]
+"""Called with each audit when it has ended: the how many-th of how many it is, and the audit."""
+
+
 class Auditor:
     """Audits many transcripts within one budget and keeps the verdicts. Errors are not kept: a later call tries again.
 
@@ -154,9 +158,9 @@ class Auditor:
         *,
         model: Callable[[Goal], LLM] = goal_judge,
         measuring: bool = False,
-        on_end: Callable[[TranscriptAudit], None] = lambda _: None,
+        on_end: OnEnd | None = None,
     ) -> None:
-        """`model` makes the judge of a goal; `on_end` is called with each audit when it has ended."""
+        """`model` makes the judge of a goal."""
         self.spending = Spending(budget)
         self._kept, self._budget, self._model, self._on_end = kept, budget, model, on_end
         self._measuring = measuring
@@ -184,8 +188,9 @@ class Auditor:
 
         async def work() -> None:
             for index, job in waiting:
-                results[index] = await self._result(job)
-                self._on_end(results[index])
+                results[index] = audit = await self._result(job)
+                if self._on_end is not None:
+                    self._on_end(len(results), len(jobs), audit)
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,19 +1,21 @@
-"""A calibration: each judge audits labelled transcripts under each policy. Known verdicts are used again."""
+"""A calibration: how good judges are, by their audits of labelled transcripts. Known verdicts are used again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
-from goalrunner.app.audits import AuditJob, Auditor, Policy
+from goalrunner.app.audits import AuditJob, Auditor, OnEnd, Policy
+from goalrunner.app.judge_statistics import Agreement, JudgeStatistics, Series, agreement_of, statistics_of
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.app.run_options import goal_judge
 from goalrunner.core.errors import UsageError
+from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
@@ -44,10 +46,6 @@ class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
             raise ValueError("either objective or goal (a goal file) is needed")
         return self
 
-    @property
-    def file(self) -> Path:
-        return self.folder / self.path
-
 
 def read_dataset(path: Path) -> list[Sample]:
     """Return the samples. Raise UsageError with the line of the first invalid sample."""
@@ -71,35 +69,35 @@ def read_dataset(path: Path) -> list[Sample]:
     return samples
 
 
-class Series(NamedTuple):
-    """One judge under one policy."""
+class Fault(Frozen):
+    """A sample that does not count for a judge under a policy; if these are None, for any."""
 
-    judge: str
-    policy: Policy
-
-
-class Fault(NamedTuple):
-    """A sample that does not count in a series, or, if `series` is None, in any."""
-
-    sample: Sample
+    line: int
+    path: str
     message: str
-    series: Series | None = None
+    judge: str | None = None
+    policy: Policy | None = None
 
 
-Verdicts = Sequence[tuple[Sample, TranscriptAudit]]
+class Audits(Frozen):
+    """The audits of one call: how many were made, how many are left, and why; empty if none are."""
+
+    asked: int
+    left: int
+    stopped: str
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """The verdicts of each series with their samples, and what was left out."""
+class Calibration(Frozen):
+    """The result of one call, as `goal calibrate --json` prints it."""
 
-    samples: Sequence[Sample]
-    verdicts: Mapping[Series, Verdicts]
-    faults: Sequence[Fault]
-    asked: int  # audits of this call; the other verdicts were known
-    left: int  # audits that were not made, because the budget was spent
-    stopped: str  # why audits are left; empty if none are
-    spent: Usage  # by this call
+    dataset: str
+    results: str
+    samples: dict[str, int]  # by label
+    judges: tuple[JudgeStatistics, ...]
+    agreement: tuple[Agreement, ...]
+    faults: tuple[Fault, ...]
+    audits: Audits
+    usage: Usage  # of this call
 
 
 def _job(sample: Sample, series: Series) -> AuditJob:
@@ -111,49 +109,56 @@ def _job(sample: Sample, series: Series) -> AuditJob:
         goal = resolve_goal({}, {"objective": sample.objective, **given}, os.environ, runnable=False)
     update = {"minimum_score": 0.0, **({"max_tokens": _WHOLE} if series.policy == "whole" else {})}
     goal = goal.model_copy(update={"judge": goal.judge.model_copy(update=update)})
-    return AuditJob(sample.file, goal, policy=series.policy)
+    return AuditJob(sample.folder / sample.path, goal, policy=series.policy)
 
 
 async def calibrate(
-    samples: Sequence[Sample],
+    dataset: Path,
     series: Sequence[Series],
     results: KeptVerdicts,
+    target: float | None = None,
     *,
     jobs: int = 4,
     budget: Budget = Budget(),  # noqa: B008  frozen and empty
     model: Callable[[Goal], LLM] = goal_judge,
-    on_end: Callable[[TranscriptAudit], None] = lambda _: None,
+    on_end: OnEnd | None = None,
 ) -> Calibration:
-    """Make the audits that have no verdict yet, `jobs` at a time, and return all verdicts.
+    """Make the audits that have no verdict yet, `jobs` at a time, and return statistics of all verdicts.
 
-    Unreadable transcripts and failed audits are faults. Of equal samples, only the first one counts. Raise
-    GoalFileError for an invalid goal, AuthenticationFailed or ModelNotFound for a judge that cannot be asked at all,
-    RecordError if verdicts cannot be kept. `on_end` is called after each audit or known verdict.
+    Unreadable transcripts and failed audits are faults. Of equal samples, only the first one counts. With a `target`
+    for false accepts, the statistics have a threshold. Raise UsageError for an invalid dataset, GoalFileError for an
+    invalid goal, AuthenticationFailed or ModelNotFound for a judge that cannot be asked at all, RecordError if verdicts
+    cannot be kept.
     """
+    samples = read_dataset(dataset)
     todo = [(sample, one) for sample in samples for one in series]
     auditor = Auditor(results, budget, model=model, measuring=True, on_end=on_end)
     found = await auditor.run([_job(*one) for one in todo], jobs)
-    verdicts: dict[Series, list[tuple[Sample, TranscriptAudit]]] = {one: [] for one in series}
-    first: dict[str, Sample] = {}
-    faults: dict[Sample | tuple[Sample, Series], Fault] = {}
+    verdicts: dict[Series, dict[int, tuple[bool, TranscriptAudit]]] = {one: {} for one in series}
+    first: dict[str, int] = {}  # lines by key
+    faults: dict[tuple[int, Series | None], Fault] = {}
     for (sample, one), audit in zip(todo, found, strict=True):
-        same = first.setdefault(audit.key or str(sample.line), sample)
-        if same is not sample:
-            what = f"the same transcript and goal as line {same.line}; it is not counted again"
-            faults[sample] = Fault(sample, what)
+        line, fault = sample.line, Fault(line=sample.line, path=sample.path, message=audit.problem)
+        if (same := first.setdefault(audit.key or str(line), line)) != line:
+            message = f"the same transcript and goal as line {same}; it is not counted again"
+            faults[line, None] = fault.model_copy(update={"message": message})
         elif audit.result == "unreadable":
-            faults[sample] = Fault(sample, audit.problem)
+            faults[line, None] = fault
         elif audit.verdict is not None:
-            verdicts[one].append((sample, audit))
+            verdicts[one][line] = sample.label, audit
         elif audit.result != "not audited":
-            faults[sample, one] = Fault(sample, audit.problem, one)
+            faults[line, one] = fault.model_copy(update=one._asdict())
     left = [audit for audit in found if audit.result == "not audited"]
+    asked = sum(not audit.is_known for audit in found if audit.key) - len(left)
+    complete = sum(sample.label for sample in samples)
+    pairs = [pair for pair in combinations(verdicts, 2) if pair[0].policy == pair[1].policy]
     return Calibration(
-        samples=samples,
-        verdicts=verdicts,
-        faults=sorted(faults.values(), key=lambda fault: fault.sample.line),
-        asked=sum(not audit.is_known for audit in found if audit.key) - len(left),
-        left=len(left),
-        stopped=left[0].problem if left else "",
-        spent=auditor.spending.total,
+        dataset=str(dataset),
+        results=str(results.path),
+        samples={"complete": complete, "incomplete": len(samples) - complete},
+        judges=tuple(statistics_of(one, own, target) for one, own in verdicts.items()),
+        agreement=tuple(agreement_of(one, other, verdicts[one], verdicts[other]) for one, other in pairs),
+        faults=tuple(sorted(faults.values(), key=lambda fault: fault.line)),
+        audits=Audits(asked=asked, left=len(left), stopped=left[0].problem if left else ""),
+        usage=auditor.spending.total,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 from dataclasses import asdict
 from json import dumps
@@ -24,7 +23,6 @@ from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, one_line, table
 
-_REPORTS = 20  # lines of progress of a calibration
 _NARROWEST = 8  # columns of the faults of a measure on a narrow terminal
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
@@ -64,18 +62,17 @@ def audit(
     wanted = (("--junit", junit, audits_junit), ("--html", html, audits_page))
     copies = [(output.ResultFile(path, option=option), text) for option, path, text in wanted if path]
     kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
-    ended: list[TranscriptAudit] = []
-
-    def on_end(audit: TranscriptAudit) -> None:
-        ended.append(audit)
-        output.complain(f"[{len(ended)}/{len(todo)}] {audit.result}: {one_line(audit.transcript)}")
-
-    found = main.wait_for(Auditor(kept, goals.budget_of(tokens, cost), on_end=on_end).run(todo, jobs))
+    auditor = Auditor(kept, goals.budget_of(tokens, cost), on_end=_report_end)
+    found = main.wait_for(auditor.run(todo, jobs))
     rows = "".join(f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in found)
     output.say(rows if json else audits_table(found, output.columns()))
     for copy, text in copies:
         copy.write(text(found))
     return max(EXIT_CODES[one.result] for one in found)
+
+
+def _report_end(number: int, of: int, audit: TranscriptAudit) -> None:
+    output.complain(f"[{number}/{of}] {audit.result}: {one_line(audit.transcript)}")
 
 
 def calibrate(
@@ -104,32 +101,24 @@ def calibrate(
     after an interruption, the same command continues. A budget applies to one call of the command. The exit code is 1 if a
     sample does not count, audits remain, or no threshold has the wanted rate.
     """
-    from goalrunner.app import calibration
-    from goalrunner.app.judge_statistics import require_libraries, statistics_of
-    from goalrunner.reports.judgements import CalibrationReport, calibration_page, calibration_text, calibration_value
+    from goalrunner.app.calibration import calibrate as calibration
+    from goalrunner.app.judge_statistics import Series, require_libraries
+    from goalrunner.reports.judgements import CalibrationReport, calibration_page, calibration_text
 
     policies = cast("list[Policy]", policy or ["bounded"])
-    series = list(dict.fromkeys(calibration.Series(model, name) for model in judge for name in policies))
+    series = list(dict.fromkeys(Series(model, name) for model in judge for name in policies))
     budget = goals.budget_of(tokens, cost, allow_unenforced)
-    samples = calibration.read_dataset(dataset)
     require_libraries()
     page = output.ResultFile(html, {"the dataset": dataset}, "--html") if html is not None else None
     digest = hashlib.sha256(os.path.realpath(dataset).encode(errors="surrogateescape")).hexdigest()[:16]
     kept = KeptVerdicts(results or runs.home() / "calibrations" / f"{digest}.jsonl")
-
-    done, of = itertools.count(1), len(samples) * len(series)
-
-    def on_end(_: TranscriptAudit) -> None:
-        number = next(done)
-        if number * _REPORTS // of > (number - 1) * _REPORTS // of:
-            output.complain(f"{number:,} of {of:,} verdicts")
-
-    found = main.wait_for(calibration.calibrate(samples, series, kept, jobs=jobs, budget=budget, on_end=on_end))
-    report = CalibrationReport(found, statistics_of(found, target_false_accept), dataset, kept.path)
+    work = calibration(dataset, series, kept, target_false_accept, jobs=jobs, budget=budget, on_end=_report_end)
+    found = main.wait_for(work)
+    report = CalibrationReport(found)
     if page is not None:
         page.write(calibration_page(report))
-    output.say(calibration_value(report) if json else calibration_text(report, output.columns()))
-    return int(bool(found.faults or found.left or any(not line for _, _, line in report.thresholds)))
+    output.say(found.model_dump(mode="json") if json else calibration_text(report, output.columns()))
+    return int(bool(found.faults or found.audits.left or any(not line for _, _, line in report.thresholds)))
 
 
 def canary(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
@@ -15,8 +14,8 @@ from goalrunner.reports.review import verdict_facts
 from goalrunner.reports.tables import EVIDENCE, audit_lines
 
 if TYPE_CHECKING:
-    from goalrunner.app.calibration import Calibration, Fault, Series
-    from goalrunner.app.judge_statistics import Agreement, Rate, SeriesStatistics, Statistics, Threshold
+    from goalrunner.app.calibration import Calibration, Fault
+    from goalrunner.app.judge_statistics import Agreement, Rate, Threshold
     from goalrunner.app.kept_verdicts import TranscriptAudit
 
 UNKNOWN = "-"
@@ -68,52 +67,44 @@ def audits_page(audits: Sequence[TranscriptAudit]) -> str:
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """A calibration, its statistics, and the files that it is about."""
+    """A calibration as text."""
 
     calibration: Calibration
-    statistics: Statistics
-    dataset: Path
-    results: Path
-
-    @property
-    def labels(self) -> dict[str, int]:
-        """The number of samples by label."""
-        complete = sum(sample.label for sample in self.calibration.samples)
-        return {"complete": complete, "incomplete": len(self.calibration.samples) - complete}
 
     @property
     def samples(self) -> str:
-        """The number of samples by label, as text."""
-        labels = ", ".join(f"{number:,} {name}" for name, number in self.labels.items())
-        return f"{len(self.calibration.samples):,} of {self.dataset}: {labels}"
+        """The number of samples by label."""
+        labels = ", ".join(f"{number:,} {name}" for name, number in self.calibration.samples.items())
+        return f"{sum(self.calibration.samples.values()):,} of {self.calibration.dataset}: {labels}"
 
     @property
     def verdicts(self) -> str:
         """The number of verdicts, and how many of them this call asked for."""
-        found, asked = sum(map(len, self.calibration.verdicts.values())), self.calibration.asked
-        spent = f", {' · '.join(figures.spent(self.calibration.spent))}" if asked else ""
+        found, asked = sum(one.verdicts for one in self.calibration.judges), self.calibration.audits.asked
+        spent = f", {' · '.join(figures.spent(self.calibration.usage))}" if asked else ""
         return f"{found:,} · {figures.count(asked, 'audit')} of this call{spent}"
 
     @property
     def error_rows(self) -> list[tuple[str, ...]]:
         """The rows of the table of errors, with its heading."""
         rows: list[tuple[str, ...]] = [("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")]
-        for one in self.statistics.series:
+        for one in self.calibration.judges:
             errors = map(rate_text, (one.false_accept, one.false_reject))
             decimals = (UNKNOWN if value is None else f"{value:.3f}" for value in (one.auroc, one.brier))
-            rows.append((one_line(model_name(one.series.judge)), one.series.policy, *errors, *decimals))
+            rows.append((one_line(model_name(one.judge)), one.policy, *errors, *decimals))
         return rows
 
     @property
     def effort_rows(self) -> list[tuple[str, ...]]:
         """The rows of the table of what an audit takes, with its heading."""
         rows: list[tuple[str, ...]] = [("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")]
-        for one in self.statistics.series:
-            tokens = UNKNOWN if one.tokens is None else f"{one.tokens:,.0f}"
-            latency = UNKNOWN if one.seconds is None else figures.elapsed(one.seconds)
-            cost = figures.dollars(one.cost_usd) if one.judged else UNKNOWN
-            judged = (f"{one.judged:,}", f"{one.unreadable:,}")
-            rows.append((one_line(model_name(one.series.judge)), one.series.policy, *judged, tokens, cost, latency))
+        for one in self.calibration.judges:
+            mean, seconds = one.audit["tokens"], one.audit["seconds"]
+            tokens = UNKNOWN if mean is None else f"{mean:,.0f}"
+            latency = UNKNOWN if seconds is None else figures.elapsed(seconds)
+            cost = figures.dollars(one.audit["cost_usd"]) if one.verdicts else UNKNOWN
+            judged = (f"{one.verdicts:,}", f"{one.unreadable:,}")
+            rows.append((one_line(model_name(one.judge)), one.policy, *judged, tokens, cost, latency))
         return rows
 
     @property
@@ -125,17 +116,17 @@ class CalibrationReport:
     def thresholds(self) -> list[tuple[str, str, str]]:
         """Name, finding and line for the goal file (or an empty text) of each series whose policy a run can have."""
         found = []
-        for one in self.statistics.series:
-            if one.threshold is not None and one.series.policy != "no-citations":
+        for one in self.calibration.judges:
+            if one.threshold is not None and one.policy != "no-citations":
                 least = one.threshold.minimum_score
                 line = "" if least is None else f"minimum_score = {least:g}"
-                found.append((series_name(one.series), threshold_text(one.threshold), line))
+                found.append((series_name(one.judge, one.policy), threshold_text(one.threshold), line))
         return found
 
     @property
     def agreement(self) -> list[str]:
         """How far judges agree, a sentence for each pair."""
-        return list(map(_agreement_text, self.statistics.agreement))
+        return list(map(_agreement_text, self.calibration.agreement))
 
 
 def calibration_text(report: CalibrationReport, columns: int | None = None) -> str:
@@ -154,89 +145,36 @@ def _closing(report: CalibrationReport) -> Iterator[Fact]:
     yield from (Fact("left out", text, tone="warn") for text in report.faults[:_FAULTS])
     if len(report.faults) > _FAULTS:
         yield Fact("", f"and {len(report.faults) - _FAULTS:,} more; --json lists all")
-    if report.calibration.stopped:
-        left = figures.count(report.calibration.left, "audit is", "audits are")
-        yield Fact("stopped", f"{report.calibration.stopped}; {left} left. The same command continues.", tone="warn")
-    yield Fact("results", str(report.results), whole=True)
+    audits = report.calibration.audits
+    if audits.stopped:
+        left = figures.count(audits.left, "audit is", "audits are")
+        yield Fact("stopped", f"{audits.stopped}; {left} left. The same command continues.", tone="warn")
+    yield Fact("results", report.calibration.results, whole=True)
 
 
-def calibration_value(report: CalibrationReport) -> dict[str, Any]:
-    """Return a calibration as a JSON value."""
-    calibration = report.calibration
-    return {
-        "dataset": str(report.dataset),
-        "results": str(report.results),
-        "samples": report.labels,
-        "judges": list(map(_series_value, report.statistics.series)),
-        "agreement": [{**asdict(one), "same": _rate_value(one.same)} for one in report.statistics.agreement],
-        "faults": [
-            {
-                "line": fault.sample.line,
-                "path": fault.sample.path,
-                "judge": fault.series and fault.series.judge,
-                "policy": fault.series and fault.series.policy,
-                "message": fault.message,
-            }
-            for fault in calibration.faults
-        ],
-        "audits": {"asked": calibration.asked, "left": calibration.left, "stopped": calibration.stopped},
-        "usage": calibration.spent.model_dump(mode="json"),
-    }
-
-
-def _series_value(one: SeriesStatistics) -> dict[str, Any]:
-    found = one.threshold
-    return {
-        **one.series._asdict(),
-        "verdicts": one.judged,
-        "unreadable": one.unreadable,
-        "false_accept": _rate_value(one.false_accept),
-        "false_reject": _rate_value(one.false_reject),
-        "auroc": one.auroc,
-        "brier": one.brier,
-        "roc": [{"false_accept": x, "true_accept": y} for x, y in one.roc],
-        "curve": [{"score": item.score, "complete": _rate_value(item.complete)} for item in one.curve],
-        "audit": {"tokens": one.tokens, "cost_usd": one.cost_usd, "seconds": one.seconds},
-        "usage": one.usage.model_dump(mode="json"),
-        "threshold": found
-        and {
-            "target_false_accept": found.target,
-            "minimum_score": found.minimum_score,
-            "false_accept": _rate_value(found.false_accept),
-            "false_reject": _rate_value(found.false_reject),
-            "shown": found.is_shown,
-            "incomplete_samples_needed": found.needed,
-        },
-    }
-
-
-def _rate_value(rate: Rate) -> dict[str, float | None]:
-    return {"count": rate.count, "of": rate.of, "rate": rate.value, "low": rate.low, "high": rate.high}
-
-
-def series_name(series: Series) -> str:
+def series_name(judge: str, policy: str) -> str:
     """Return judge and policy."""
-    return f"{one_line(model_name(series.judge))} ({series.policy})"
+    return f"{one_line(model_name(judge))} ({policy})"
 
 
 def rate_text(rate: Rate) -> str:
     """Return a rate with its interval and its numbers: "3.0 % (1.0 to 8.5), 3 of 100"."""
-    if rate.value is None:
+    if rate.rate is None:
         return UNKNOWN
-    return f"{100 * rate.value:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f}), {rate.count:,} of {rate.of:,}"
+    return f"{100 * rate.rate:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f}), {rate.count:,} of {rate.of:,}"
 
 
 def _fault_text(fault: Fault) -> str:
     """Return which verdict is left out, and why."""
-    which = f", {series_name(fault.series)}" if fault.series else ""
-    path = "" if str(fault.sample.file) in fault.message else f" {fault.sample.path}"
-    return f"line {fault.sample.line}{path}{which}: {fault.message}"
+    which = f", {series_name(fault.judge, fault.policy)}" if fault.judge and fault.policy else ""
+    path = "" if fault.path in fault.message else f" {fault.path}"
+    return f"line {fault.line}{path}{which}: {fault.message}"
 
 
 def _agreement_text(one: Agreement) -> str:
     """Return how far two judges agree."""
     names = f"{' and '.join(map(model_name, one.judges))} ({one.policy})"
-    if one.same.value is None:
+    if one.same.rate is None:
         return f"{names}: no common verdicts"
     kappa = "undefined, because all verdicts are the same" if one.kappa is None else f"{one.kappa:.2f}"
     return f"{names}: kappa {kappa}; {rate_text(one.same)} verdicts are the same"
@@ -244,7 +182,7 @@ def _agreement_text(one: Agreement) -> str:
 
 def threshold_text(found: Threshold) -> str:
     """Return the rates with a minimum score, and whether there are enough samples to show them."""
-    target = f"{100 * found.target:g} %"
+    target = f"{100 * found.target_false_accept:g} %"
     if not found.false_accept.of:
         return "the dataset has no incomplete transcript that was judged, so no threshold can be found"
     if found.minimum_score is None:
@@ -252,9 +190,10 @@ def threshold_text(found: Threshold) -> str:
         return f"no minimum_score keeps false accepts at {target} or less: {accepted} and are accepted"
     at = f"with minimum_score = {found.minimum_score:g}, false accepts are {rate_text(found.false_accept)}"
     text = f"{at}, and false rejects {rate_text(found.false_reject)}."
-    if found.is_shown:
+    if found.shown:
         return text
-    enough = f" At least {found.needed:,} of them, without a false accept, can." if found.needed else ""
+    needed = found.incomplete_samples_needed
+    enough = f" At least {needed:,} of them, without a false accept, can." if needed else ""
     few = figures.count(found.false_accept.of, "incomplete sample")
     return f"{text} The interval reaches {100 * found.false_accept.high:.1f} %: {few} cannot show {target}.{enough}"
 
