@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
     from goalrunner.goalfile.loading import load_goal as load_goal
     from goalrunner.judge.prompt_builder import build_judge_prompt as build_judge_prompt
+    from goalrunner.judge.prompt_text import JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA
     from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT as JUDGE_SYSTEM_PROMPT
-    from goalrunner.judge.verdict_schema import JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA
-    from goalrunner.judge.verdict_schema import JudgeOutcome as JudgeOutcome
+    from goalrunner.judge.verdict_parser import JudgeOutcome as JudgeOutcome
     from goalrunner.llm import LLM as LLM
     from goalrunner.transcripts import read_transcript as read_transcript
 
@@ -79,10 +79,10 @@ _HOMES = {
     "GoalOutcome": "core.outcome",
     "GoalStatus": "core.outcome",
     "GoalVerdict": "core.verdict",
-    "JUDGE_OUTCOME_SCHEMA": "judge.verdict_schema",
+    "JUDGE_OUTCOME_SCHEMA": "judge.prompt_text",
     "JUDGE_SYSTEM_PROMPT": "judge.prompt_text",
     "JudgeConfig": "core.goal_tables",
-    "JudgeOutcome": "judge.verdict_schema",
+    "JudgeOutcome": "judge.verdict_parser",
     "LLM": "llm",
     "QuestionReply": "core.agent_ports",
     "Recorder": "core.agent_ports",

@@ -20,8 +20,7 @@ from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import UNREADABLE, LLMJudge, judge_goal_async
 from goalrunner.judge.excerpt import tokens
-from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_SYSTEM_PROMPT
-from goalrunner.judge.verdict_schema import JudgeOutcome, strict_schema
+from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_OUTCOME_SCHEMA, JUDGE_SYSTEM_PROMPT
 from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 
@@ -68,7 +67,7 @@ async def test_a_proven_goal_is_complete() -> None:
     assert (notes.checks, notes.failures) == (1, [])
     (asked,) = model.asked
     assert asked.temperature == 0.0
-    assert asked.schema == strict_schema(JudgeOutcome)
+    assert asked.schema == JUDGE_OUTCOME_SCHEMA
     assert [message["role"] for message in asked.messages] == ["system", "user"]
     assert asked.messages[0]["content"] == JUDGE_SYSTEM_PROMPT
     assert "<objective 5f3a9c>\nMake the tests pass.\n</objective 5f3a9c>" in asked.messages[1]["content"]

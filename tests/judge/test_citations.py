@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from goalrunner.core.observation import FORGEABLE, Trail
 from goalrunner.core.ports import Audit, AuditRequest
-from goalrunner.core.verdict import Citation
-from goalrunner.judge.citations import Evidence, check
+from goalrunner.core.verdict import Citation, CriterionVerdict
+from goalrunner.judge.citations import Evidence, examine
 from goalrunner.judge.text_matching import folded, readable, says_something
-from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
+from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import said, seen, trail
 
 
@@ -38,16 +38,16 @@ def objection(output: str, quote: str) -> str:
 
 def judged(
     events: Trail,
-    *evidence: QuoteEvidence | FactEvidence,
+    *evidence: Citation,
     score: float = 1.0,
     minimum_score: float = 0.0,
     deliverable: str = "workspace",
 ) -> Audit:
     """The check of a complete answer whose one criterion cites this."""
-    criterion = CriterionOutcome(criterion="it works", satisfied=True, evidence=list(evidence), missing="")
+    criterion = CriterionVerdict(criterion="it works", satisfied=True, evidence=evidence, missing="")
     outcome = JudgeOutcome(criteria=[criterion], score=score, complete=True, missing="")
     asked = replace(request(events, deliverable=deliverable), minimum_score=minimum_score)
-    return check(outcome, [criterion.verdict()], asked)
+    return examine(outcome, asked)
 
 
 @pytest.mark.parametrize(
@@ -104,21 +104,21 @@ def test_a_quote_that_says_nothing_is_no_evidence(quote: str) -> None:
 
 def test_a_quote_must_stand_in_the_output_and_not_in_the_command() -> None:
     events = trail(seen(1, "", command="echo 43 passed > /dev/null", facts=("exit 0",)))
-    audit = judged(events, QuoteEvidence(observation="o1", quote="43 passed"))
+    audit = judged(events, Citation(observation="o1", quote="43 passed"))
     assert not audit.verdict.complete
     assert audit.refusals == ('it works: the output of o1 does not contain "43 passed".',)
 
 
 def test_a_quote_counts_where_only_the_whole_output_has_it() -> None:
     events = trail(seen(1, "\n".join(f"line {number}" for number in range(100_000))))
-    audit = judged(events, QuoteEvidence(observation="o1", quote="line 54321"))
+    audit = judged(events, Citation(observation="o1", quote="line 54321"))
     assert audit.verdict.complete
     assert (audit.citations_checked, audit.refusals) == (1, ())
 
 
 @pytest.mark.parametrize("identifier", ["o1", "[o1]", " O1 "])
 def test_an_id_may_be_written_as_in_its_heading(identifier: str) -> None:
-    assert judged(trail(seen(1, "ok")), QuoteEvidence(observation=identifier, quote="ok")).verdict.complete
+    assert judged(trail(seen(1, "ok")), Citation(observation=identifier, quote="ok")).verdict.complete
 
 
 @pytest.mark.parametrize(
@@ -141,29 +141,29 @@ def test_an_id_may_be_written_as_in_its_heading(identifier: str) -> None:
 )
 def test_a_fact_of_the_heading_counts(fact: str) -> None:
     events = trail(seen(1, "", facts=("exit 0", "timed out", "1,234 bytes")))
-    assert judged(events, FactEvidence(observation="o1", fact=fact)).verdict.complete
+    assert judged(events, Citation(observation="o1", fact=fact)).verdict.complete
 
 
 def test_that_an_output_may_be_forged_proves_nothing() -> None:
     warning = f"{FORGEABLE}out.txt"
     events = trail(seen(1, "3 passed", facts=("exit 0", warning)))
-    assert not judged(events, FactEvidence(observation="o1", fact=warning)).verdict.complete
-    assert not judged(events, QuoteEvidence(observation="o1", quote=warning)).verdict.complete
-    assert judged(events, FactEvidence(observation="o1", fact="exit 0")).verdict.complete
+    assert not judged(events, Citation(observation="o1", fact=warning)).verdict.complete
+    assert not judged(events, Citation(observation="o1", quote=warning)).verdict.complete
+    assert judged(events, Citation(observation="o1", fact="exit 0")).verdict.complete
 
 
 @pytest.mark.parametrize("quote", ["exit 0", "[o1] shell (exit 0)", "exit code 0"])
 def test_a_quote_that_is_a_fact_of_the_heading_counts_as_one(quote: str) -> None:
     events = trail(seen(1, "nothing to do", facts=("exit 0",)))
-    assert judged(events, QuoteEvidence(observation="o1", quote=quote)).verdict.complete
-    assert not judged(events, QuoteEvidence(observation="o1", quote="exit 1")).verdict.complete
+    assert judged(events, Citation(observation="o1", quote=quote)).verdict.complete
+    assert not judged(events, Citation(observation="o1", quote="exit 1")).verdict.complete
 
 
 @pytest.mark.parametrize(
     "fact", ["exit 1", "", "exit", "exit 0, fast", "shell", "[o2] shell (exit 0)", "grep (exit 0)", "exit code 1"]
 )
 def test_what_is_no_fact_does_not_count(fact: str) -> None:
-    audit = judged(trail(seen(1, "exit 1", facts=("exit 0",))), FactEvidence(observation="o1", fact=fact))
+    audit = judged(trail(seen(1, "exit 1", facts=("exit 0",))), Citation(observation="o1", fact=fact))
     assert audit.refusals == (f'it works: "{fact}" is not among the facts of o1 (exit 0).',)
 
 
@@ -171,9 +171,9 @@ def test_a_claim_can_not_be_cited() -> None:
     events = trail(said("43 passed"), seen(1, "2 failed"))
     audit = judged(
         events,
-        QuoteEvidence(observation="claim", quote="43 passed"),
-        QuoteEvidence(observation="o1", quote="43 passed"),
-        QuoteEvidence(observation="o99", quote="43 passed"),
+        Citation(observation="claim", quote="43 passed"),
+        Citation(observation="o1", quote="43 passed"),
+        Citation(observation="o99", quote="43 passed"),
     )
     assert not audit.verdict.complete
     assert audit.verdict.score == 1.0
@@ -193,16 +193,16 @@ def test_a_claim_can_not_be_cited() -> None:
 @pytest.mark.parametrize(
     ("false", "reason"),
     [
-        (QuoteEvidence(observation="o7", quote="ok"), 'observation "o7" does not exist'),
-        (QuoteEvidence(observation="claim", quote="ok"), 'observation "claim" does not exist'),
-        (QuoteEvidence(observation="o2", quote="Done"), "o2 is text of the agent, not an observation"),
-        (QuoteEvidence(observation="o1", quote="okay"), 'the output of o1 does not contain "okay"'),
-        (FactEvidence(observation="o1", fact="exit 1"), '"exit 1" is not among the facts of o1 (exit 0)'),
+        (Citation(observation="o7", quote="ok"), 'observation "o7" does not exist'),
+        (Citation(observation="claim", quote="ok"), 'observation "claim" does not exist'),
+        (Citation(observation="o2", quote="Done"), "o2 is text of the agent, not an observation"),
+        (Citation(observation="o1", quote="okay"), 'the output of o1 does not contain "okay"'),
+        (Citation(observation="o1", fact="exit 1"), '"exit 1" is not among the facts of o1 (exit 0)'),
     ],
 )
-def test_one_citation_of_what_is_nowhere_spoils_the_others(false: QuoteEvidence | FactEvidence, reason: str) -> None:
+def test_one_citation_of_what_is_nowhere_spoils_the_others(false: Citation, reason: str) -> None:
     events = trail(seen(1, "ok", facts=("exit 0",)), seen(2, "Done", source="response"))
-    audit = judged(events, QuoteEvidence(observation="o1", quote="ok"), false)
+    audit = judged(events, Citation(observation="o1", quote="ok"), false)
     assert not audit.verdict.complete
     assert audit.refusals == (f"it works: {reason}.",)
     assert audit.verdict.missing == (
@@ -211,11 +211,11 @@ def test_one_citation_of_what_is_nowhere_spoils_the_others(false: QuoteEvidence 
 
 
 @pytest.mark.parametrize(
-    "empty", [QuoteEvidence(observation="o1", quote=""), FactEvidence(observation="o1", fact="")], ids=["quote", "fact"]
+    "empty", [Citation(observation="o1", quote=""), Citation(observation="o1", fact="")], ids=["quote", "fact"]
 )
-def test_a_citation_that_says_nothing_spoils_nothing(empty: QuoteEvidence | FactEvidence) -> None:
+def test_a_citation_that_says_nothing_spoils_nothing(empty: Citation) -> None:
     events = trail(seen(1, "ok", facts=("exit 0",)))
-    audit = judged(events, empty, QuoteEvidence(observation="o1", quote="ok"))
+    audit = judged(events, empty, Citation(observation="o1", quote="ok"))
     assert audit.verdict.complete
     assert len(audit.refusals) == 1
     assert not judged(events, empty).verdict.complete
@@ -232,9 +232,9 @@ def test_the_response_is_evidence_of_what_it_says_where_it_is_judged() -> None:
         seen(1, "Rain makes light.", source="response", facts=("round 1",)),
         seen(2, "Light bends in rain.", source="response", facts=("round 2",), round_=2),
     )
-    latest = QuoteEvidence(observation="o2", quote="Light bends")
-    earlier = QuoteEvidence(observation="o1", quote="Rain makes light")
-    fact = FactEvidence(observation="o2", fact="round 2")
+    latest = Citation(observation="o2", quote="Light bends")
+    earlier = Citation(observation="o1", quote="Rain makes light")
+    fact = Citation(observation="o2", fact="round 2")
     assert judged(events, latest, deliverable="response").verdict.complete
     assert judged(events, earlier, deliverable="response").refusals == (
         "it works: o1 is text of the agent, not an observation.",
@@ -246,7 +246,7 @@ def test_the_response_is_evidence_of_what_it_says_where_it_is_judged() -> None:
 
 def test_the_minimum_score_must_be_reached_too() -> None:
     events = trail(seen(1, "ok"))
-    quote = QuoteEvidence(observation="o1", quote="ok")
+    quote = Citation(observation="o1", quote="ok")
     assert judged(events, quote, score=0.8, minimum_score=0.8).verdict.complete
     low = judged(events, quote, score=0.79, minimum_score=0.8).verdict
     assert not low.complete
@@ -255,7 +255,7 @@ def test_the_minimum_score_must_be_reached_too() -> None:
 
 def test_complete_without_any_criterion_shows_nothing() -> None:
     outcome = JudgeOutcome(criteria=[], score=1.0, complete=True, missing="")
-    verdict = check(outcome, [], request(trail(seen(1, "ok")))).verdict
+    verdict = examine(outcome, request(trail(seen(1, "ok")))).verdict
     assert not verdict.complete
     assert verdict.missing == "Nothing is shown yet: no criterion and no evidence was named for the objective."
 
@@ -292,11 +292,11 @@ def test_what_does_not_stand_there_word_for_word_can_not_be_quoted(output: str, 
 
 def test_a_program_cannot_forge_a_fact_by_its_name() -> None:
     events = trail(seen(1, "", facts=("exit 1", "ended 1 process left behind: a, exit 0, green")))
-    forged = judged(events, FactEvidence(observation="o1", fact="exit 0"))
+    forged = judged(events, Citation(observation="o1", fact="exit 0"))
     assert forged.refusals == (
         'it works: "exit 0" is not among the facts of o1 (exit 1, ended 1 process left behind: a; exit 0; green).',
     )
-    shown = FactEvidence(observation="o1", fact="ended 1 process left behind: a; exit 0; green")
+    shown = Citation(observation="o1", fact="ended 1 process left behind: a; exit 0; green")
     assert judged(events, shown).verdict.complete
 
 

@@ -14,9 +14,8 @@ from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import AuditRequest, Confirmation
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.excerpt import tokens
-from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT
+from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT, OPINION_SCHEMA
 from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_confirmation
-from goalrunner.judge.verdict_schema import Opinion, strict_schema
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 
@@ -33,6 +32,8 @@ REQUEST = AuditRequest(
     stale={"o1": "a.py changed after o1"},
 )
 
+UNUSABLE = '"confirmed" must be true or false, and "reason" a text that is not empty.'
+
 
 def opinion(confirmed: object, reason: object = "o1 shows it") -> str:
     """An answer."""
@@ -45,7 +46,7 @@ async def test_a_claim_that_holds() -> None:
     judge = LLMJudge(model, JudgeConfig(system_prompt="Be kind."), nonce=lambda: "5f3a9c")
     assert await judge.confirm(REQUEST, "No key.\n[o9] shell (exit 0)", notes) == Confirmation(True, "o1 shows it")
     (asked,) = model.asked
-    assert asked.schema == strict_schema(Opinion)
+    assert asked.schema == OPINION_SCHEMA
     assert asked.temperature == 0.0
     assert asked.messages[0]["content"] == CONFIRM_SYSTEM_PROMPT
     assert (
@@ -110,12 +111,13 @@ async def test_what_cannot_be_read_confirms_nothing() -> None:
     model = ScriptedJudgeModel(["Yes, it is blocked.", opinion(confirmed="true"), opinion(confirmed=True, reason="")])
     confirmation = await LLMJudge(model).confirm(REQUEST, "No key.", notes)
     assert confirmation == Confirmation(
-        False, "The second opinion could not be read. reason: string should have at least 1 character."
+        False,
+        'The second opinion could not be read. "confirmed" must be true or false, and "reason" a text that is not empty.',
     )
     assert notes.failures == [
         ("parse", "The answer holds no whole and valid JSON object with an opinion."),
-        ("parse", "confirmed: input should be a valid boolean."),
-        ("parse", "reason: string should have at least 1 character."),
+        ("parse", UNUSABLE),
+        ("parse", UNUSABLE),
     ]
     assert CONFIRM_FORMAT in model.asked[1].messages[3]["content"]
 
@@ -144,10 +146,10 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (opinion(1), "confirmed: input should be a valid boolean."),
-        (opinion(None), "confirmed: input should be a valid boolean."),
-        (json.dumps({"confirmed": True}), "reason: field required."),
-        (opinion(True, 3), "reason: input should be a valid string."),
+        (opinion(1), UNUSABLE),
+        (opinion(None), UNUSABLE),
+        (json.dumps({"confirmed": True}), UNUSABLE),
+        (opinion(True, 3), UNUSABLE),
         (opinion(True) + opinion(False), "Beside an opinion the answer holds another one, or pieces of it."),
         (opinion(False) + opinion(True)[:-1], "Beside an opinion the answer holds another one, or pieces of it."),
         (opinion(True)[:-1], "The answer holds no whole and valid JSON object with an opinion."),
@@ -156,7 +158,7 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
             json.dumps({"Confirmed": True, "reason": "x"}),
             "The answer holds no whole and valid JSON object with an opinion.",
         ),
-        (json.dumps(strict_schema(Opinion)), "The answer holds no whole and valid JSON object with an opinion."),
+        (json.dumps(OPINION_SCHEMA), "The answer holds no whole and valid JSON object with an opinion."),
         (CONFIRM_FORMAT, "The answer holds no whole and valid JSON object with an opinion."),
     ],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalrunner.core.ports import Audit, AuditRequest
-from goalrunner.judge.citations import again, check
-from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
+from goalrunner.core.verdict import Citation, CriterionVerdict
+from goalrunner.judge.citations import again, examine
+from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import seen, trail
 
 EVENTS = trail(
@@ -16,19 +17,17 @@ EVENTS = trail(
     seen(14, "Success: no issues", command="mypy .", facts=("exit 0",)),
 )
 CHANGED = {"o12": "src/a.py changed after o12", "o13": "src/a.py changed after o13"}
-TESTS = QuoteEvidence(observation="o12", quote="43 passed")
-TYPES = FactEvidence(observation="o14", fact="exit 0")
+TESTS = Citation(observation="o12", quote="43 passed")
+TYPES = Citation(observation="o14", fact="exit 0")
 
 
-def entry(
-    name: str, *evidence: QuoteEvidence | FactEvidence, satisfied: bool = True, missing: str = ""
-) -> CriterionOutcome:
+def entry(name: str, *evidence: Citation, satisfied: bool = True, missing: str = "") -> CriterionVerdict:
     """What a judge says of one criterion."""
-    return CriterionOutcome(criterion=name, satisfied=satisfied, evidence=list(evidence), missing=missing)
+    return CriterionVerdict(criterion=name, satisfied=satisfied, evidence=evidence, missing=missing)
 
 
 def judged(
-    *entries: CriterionOutcome,
+    *entries: CriterionVerdict,
     stale: dict[str, str] = CHANGED,
     complete: bool = True,
     score: float = 1.0,
@@ -40,7 +39,7 @@ def judged(
     """The check of an answer with these entries."""
     request = AuditRequest("Do it.", criteria, (), "workspace", 1, EVENTS, stale=stale)
     outcome = JudgeOutcome(criteria=list(entries), score=score, complete=complete, missing=missing, blocked=blocked)
-    return check(outcome, [one.verdict() for one in entries], replace(request, minimum_score=minimum))
+    return examine(outcome, replace(request, minimum_score=minimum))
 
 
 def test_a_stale_citation_does_not_count_and_says_what_would() -> None:
@@ -56,7 +55,7 @@ def test_a_stale_citation_does_not_count_and_says_what_would() -> None:
 
 
 def test_a_fact_goes_stale_as_a_quote_does() -> None:
-    audit = judged(entry("the tests pass", FactEvidence(observation="o12", fact="exit 0")))
+    audit = judged(entry("the tests pass", Citation(observation="o12", fact="exit 0")))
     assert not audit.verdict.complete
     assert audit.stale_only
 
@@ -74,14 +73,14 @@ def test_what_is_stale_for_no_known_reason_is_stale() -> None:
 
 
 def test_what_never_stood_there_is_not_excused_by_freshness() -> None:
-    forged = QuoteEvidence(observation="o12", quote="44 passed")
+    forged = Citation(observation="o12", quote="44 passed")
     audit = judged(entry("the tests pass", forged))
     assert audit.refusals == ('the tests pass: the output of o12 does not contain "44 passed".',)
     assert not audit.stale_only
 
 
 def test_one_unfounded_criterion_is_more_than_freshness() -> None:
-    forged = QuoteEvidence(observation="o14", quote="found nothing at all")
+    forged = Citation(observation="o14", quote="found nothing at all")
     assert not judged(entry("the tests pass", TESTS), entry("it is typed", forged)).stale_only
     assert not judged(entry("the tests pass", TESTS), entry("it is typed")).stale_only
     assert not judged(entry("the tests pass", TESTS), entry("it is typed", satisfied=False)).stale_only
@@ -112,7 +111,7 @@ def test_a_judge_that_itself_waits_for_fresh_evidence_is_understood() -> None:
 
 
 def test_a_criterion_that_a_stale_failure_leaves_open_does_not_wait() -> None:
-    failed = QuoteEvidence(observation="o13", quote="2 failed in 1.1s")
+    failed = Citation(observation="o13", quote="2 failed in 1.1s")
     audit = judged(entry("the tests pass", failed, satisfied=False, missing="2 fail"), complete=False)
     assert not audit.stale_only
     assert audit.verdict.missing == "the tests pass: 2 fail"

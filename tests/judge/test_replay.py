@@ -8,6 +8,7 @@ import pytest
 
 from goalrunner.core.observation import Observation
 from goalrunner.core.ports import AuditRequest
+from goalrunner.judge.citations import matched
 from goalrunner.judge.replay import Replays, is_command, same_words
 from goalrunner.judge.verdict_parser import parse_reply
 from tests.support.recordings import fact, judge, quote
@@ -79,9 +80,9 @@ async def test_citations_of_a_command_name_its_replay_and_it_runs_once() -> None
         return found.trail.observation("o9")
 
     citations = [quote("[o1]", "3 passed in 0.3s"), fact("suite:unit", "exit 0"), quote("o2", "text"), quote("o7", "x")]
-    outcome = parse_reply(judge(("it works", citations))["text"])
+    outcome = matched(parse_reply(judge(("it works", citations))["text"]), found)
     moved, _ = await Replays(replay, None).moved(outcome, found)
-    evidence = [item.model_dump() for item in moved.criteria[0].evidence]
+    evidence = [item.model_dump(exclude_none=True) for item in moved.criteria[0].evidence]
     assert evidence == [quote("o9", "3 passed in 0.4s"), fact("o9", "exit 0"), quote("o2", "text"), quote("o7", "x")]
     assert asked == ["o1"]
 

@@ -11,13 +11,14 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.verdict import Citation, CriterionVerdict
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import again, check, is_fact
+from goalrunner.judge.citations import again, examine, is_fact
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
 from goalrunner.judge.prompt_text import BARRED, LEFT, OPINION
 from goalrunner.judge.prompt_text import REPORTED as REPORTED_RULE
 from goalrunner.judge.text_matching import LEFT_OUT
-from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
+from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.adversarial.judges import verdict
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import seen, trail
@@ -41,20 +42,20 @@ def request(events: Trail, require: Literal["any", "runner"] = "any", **changes:
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
-def judged(asked: AuditRequest, *evidence: QuoteEvidence | FactEvidence) -> Audit:
+def judged(asked: AuditRequest, *evidence: Citation) -> Audit:
     """The check of a complete answer whose one criterion cites this."""
-    criterion = CriterionOutcome(criterion="it works", satisfied=True, evidence=list(evidence), missing="")
+    criterion = CriterionVerdict(criterion="it works", satisfied=True, evidence=evidence, missing="")
     outcome = JudgeOutcome(criteria=[criterion], score=1.0, complete=True, missing="")
-    return check(outcome, [criterion.verdict()], asked)
+    return examine(outcome, asked)
 
 
-PASSED = QuoteEvidence(observation="o1", quote="43 passed in 1.20s")
-ENDED = FactEvidence(observation="o1", fact="exit 0")
-CHECKED = QuoteEvidence(observation="o2", quote="43 passed in 1.30s")
+PASSED = Citation(observation="o1", quote="43 passed in 1.20s")
+ENDED = Citation(observation="o1", fact="exit 0")
+CHECKED = Citation(observation="o2", quote="43 passed in 1.30s")
 
 
 @pytest.mark.parametrize("cited", [PASSED, ENDED])
-def test_output_and_exit_code_of_a_report_count_alike(cited: QuoteEvidence | FactEvidence) -> None:
+def test_output_and_exit_code_of_a_report_count_alike(cited: Citation) -> None:
     assert judged(request(trail(REPORTED)), cited).verdict.complete
     refused = judged(request(trail(REPORTED), "runner"), cited)
     assert not refused.verdict.complete
@@ -76,7 +77,7 @@ def test_the_remedy_is_one_that_helps() -> None:
     assert missing.endswith(
         "The agent cannot show it: a validator of the goal can ([[validators]]), whose output the runner itself sees."
     )
-    nowhere = judged(request(trail(REPORTED)), QuoteEvidence(observation="o1", quote="44 passed")).verdict.missing
+    nowhere = judged(request(trail(REPORTED)), Citation(observation="o1", quote="44 passed")).verdict.missing
     assert nowhere.endswith("Run something whose output shows it.")
 
 

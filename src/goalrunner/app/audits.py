@@ -26,9 +26,9 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import Examination, with_ids
+from goalrunner.judge.citations import examine
 from goalrunner.judge.prompt_builder import audit_form, audit_request, check_room
-from goalrunner.judge.verdict_schema import JudgeOutcome, matched, missing_of, requirements_of
+from goalrunner.judge.verdict_parser import JudgeOutcome, missing_of
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
 from goalrunner.transcripts import SavedTrail, check_format, read_transcript
@@ -95,8 +95,8 @@ async def _audited(
     if checks is not None and not checks.verdict.complete:
         verdict = checks.verdict
     else:
-        examine = _unchecked if job.policy == "no-citations" else None
-        judge = LLMJudge(llm, goal.judge, redact=redactor.text, examine=examine)
+        check = _unchecked if job.policy == "no-citations" else examine
+        judge = LLMJudge(llm, goal.judge, redact=redactor.text, examine=check)
         request = audit_request(goal, redacted_events(trail, redactor), deliverable=goal.deliverable)
         verdict = (await judge.audit(request, recorder)).verdict
     if saved.partial and verdict.complete:
@@ -120,17 +120,17 @@ async def _audited(
     )
 
 
-def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> Audit:
     """Return the judge's verdict without a check of its citations."""
-    criteria = matched(outcome, requirements_of(request.success_criteria, request.constraints))
-    verdict = GoalVerdict(
-        score=outcome.score,
-        complete=outcome.passed,
-        missing="" if outcome.passed else missing_of(outcome),
-        criteria=with_ids(criteria, request.trail),
-        blocked=outcome.blocked.strip(),
+    return Audit(
+        GoalVerdict(
+            score=outcome.score,
+            complete=outcome.passed,
+            missing="" if outcome.passed else missing_of(outcome),
+            criteria=tuple(outcome.criteria),
+            blocked=outcome.blocked.strip(),
+        )
     )
-    return Examination(Audit(verdict=verdict), ())
 
 
 def _evidence(trail: Trail) -> Evidence:

@@ -14,11 +14,11 @@ from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Claim, Observation, trail_with
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest
-from goalrunner.judge.audit import LLMJudge, examined
-from goalrunner.judge.citations import Examination
+from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.judge.audit import LLMJudge
+from goalrunner.judge.citations import examine
 from goalrunner.judge.prompt_builder import audit_request
-from goalrunner.judge.verdict_schema import JudgeOutcome
+from goalrunner.judge.verdict_parser import JudgeOutcome
 from goalrunner.llm.outside import is_scripted
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts import read_transcript
@@ -84,12 +84,12 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
     async def answer(name: str, sentence: str, copy: AuditRequest) -> Answer:
         said: list[bool] = []  # by the judge itself
 
-        def examine(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+        def noted(outcome: JudgeOutcome, request: AuditRequest) -> Audit:
             said.append(outcome.passed)
-            return examined(outcome, request)
+            return examine(outcome, request)
 
         async with limit:
-            judge = LLMJudge(llm, goal.judge, redact=redact, examine=examine)
+            judge = LLMJudge(llm, goal.judge, redact=redact, examine=noted)
             verdict = (await judge.audit(copy)).verdict
         accepted = any(said) or (None if verdict.source == "fallback" else False)
         return Answer(name, sentence, accepted, verdict.complete, verdict.missing)

@@ -22,8 +22,8 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of, summary_of
 from goalrunner.engine.checks import audit_request
 from goalrunner.engine.snapshot_tracker import why_stale
-from goalrunner.judge.citations import check
-from goalrunner.judge.verdict_schema import JudgeOutcome
+from goalrunner.judge.citations import examine
+from goalrunner.judge.verdict_parser import JudgeOutcome
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.event_log import LogDamage, TornTail, read_lines
 from goalrunner.records.redaction import Redactor
@@ -153,8 +153,10 @@ class _Verifier:
                 stale[identifier] = reason
         trail = self.evidence.trail(self._artifacts.read, partial(read_message, self._folder.transcript))
         request = audit_request(state, event.round, trail, stale)
-        outcome = JudgeOutcome(criteria=[], score=verdict.score, complete=verdict.complete, missing=verdict.missing)
-        again = check(outcome, verdict.criteria, request)
+        outcome = JudgeOutcome(
+            criteria=list(verdict.criteria), score=verdict.score, complete=verdict.complete, missing=verdict.missing
+        )
+        again = examine(outcome, request)
         self.done.citations += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:

@@ -77,6 +77,8 @@ class Audit:
     refusals: tuple[str, ...] = ()
     stale_only: bool = False
     """Whether only outdated evidence keeps it from being complete."""
+    mendable: tuple[str, ...] = ()
+    """Faults that the judge itself can correct, one sentence each."""
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,12 @@ class ValidatorResult(Frozen):
         return f"{summary}: {one_line(causes[-1], _SHOWN)}" if causes else summary
 
 
+def identifier_of(text: str) -> str:
+    """Return an observation's id from the forms that judges write: `o12`, `[o12]`, ` O12 `; another text as it is."""
+    found = _ID.fullmatch(text.strip().strip("[]").strip())
+    return found[0].lower() if found else text
+
+
 class Citation(Frozen):
     """An observation and what is quoted from it: words of its output, or a fact of its heading ("exit 0")."""
 
@@ -113,9 +119,8 @@ class Citation(Frozen):
 
     @property
     def identifier(self) -> str:
-        """The observation's id from the forms that judges write: `o12`, `[o12]`, ` O12 `."""
-        found = _ID.fullmatch(self.observation.strip().strip("[]").strip())
-        return found[0].lower() if found else self.observation
+        """The observation's id, as far as the judge wrote one."""
+        return identifier_of(self.observation)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Citation:

@@ -166,7 +166,10 @@ class Checks:
         self._journal.append(
             events.VerdictRecorded(
                 round=number,
-                **vars(audit),
+                verdict=audit.verdict,
+                citations_checked=audit.citations_checked,
+                refusals=audit.refusals,
+                stale_only=audit.stale_only,
                 stale={name: why for name, why in request.stale.items() if name in audit.verdict.cited},
             )
         )

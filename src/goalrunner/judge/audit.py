@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Protocol
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, Literal, Protocol, TypeVar
 
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError
@@ -19,15 +16,28 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS, JudgeConfig
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Audit, AuditRequest, Confirmation, ValidationContext
-from goalrunner.core.verdict import Critique, GoalVerdict, UnusableCritiqueError, critique_of, failed_critique
-from goalrunner.judge import prompt_builder, verdict_schema
-from goalrunner.judge.citations import Examination, examine, with_ids
+from goalrunner.core.verdict import Critique, GoalVerdict, failed_critique
+from goalrunner.judge import prompt_builder
+from goalrunner.judge.citations import examine, matched
 from goalrunner.judge.excerpt import SECOND_LOOK
 from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens
-from goalrunner.judge.prompt_text import Form, correction_prompt, repair_prompt
+from goalrunner.judge.prompt_text import (
+    CRITIQUE_SCHEMA,
+    JUDGE_OUTCOME_SCHEMA,
+    OPINION_SCHEMA,
+    Form,
+    correction_prompt,
+    repair_prompt,
+)
 from goalrunner.judge.replay import Replay, Replays
-from goalrunner.judge.verdict_parser import UnreadableReplyError, only_object, parse_confirmation, parse_reply, settled
-from goalrunner.judge.verdict_schema import AbsentRequirementError, JudgeOutcome, Opinion, strict_schema
+from goalrunner.judge.verdict_parser import (
+    JudgeOutcome,
+    UnreadableReplyError,
+    parse_confirmation,
+    parse_critique,
+    parse_reply,
+    settled,
+)
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
 
@@ -36,6 +46,8 @@ REPAIRS = 2
 
 _ECHO = 8_000
 """Characters of its own answer that the judge sees again."""
+
+_Answer = TypeVar("_Answer")
 
 
 def _nonce() -> str:
@@ -60,14 +72,14 @@ class JudgeSession:
         llm: LLM,
         recorder: AuditRecorder | None,
         form: Form,
-        answer: tuple[type[BaseModel], str],
+        answer: tuple[str, dict[str, Any]],
         redact: Callable[[str], str] = str,
         account: Account = "judge",
     ) -> None:
-        """`answer` is the class of an answer and its name. Without a recorder, only the model counts its usage."""
+        """`answer` is the name of an answer and its JSON Schema. Without a recorder, only the model counts its usage."""
         self._llm, self._recorder, self._form, self._redact = llm, recorder, form, redact
         self._account: Account = account
-        self._answer, self._answer_name = answer
+        self._answer_name, self._schema = answer
         self._messages: list[dict[str, Any]] = []
         self._repairs, self._finish_reason = REPAIRS, ""
 
@@ -91,7 +103,7 @@ class JudgeSession:
         try:
             reply = await self._llm.complete(
                 [{**message, "content": self._redact(message["content"])} for message in self._messages],
-                schema=strict_schema(self._answer),
+                schema=self._schema,
                 schema_name=self._answer_name,
                 temperature=0.0,
             )
@@ -108,6 +120,16 @@ class JudgeSession:
         self._messages.append({"role": "assistant", "content": reply.text[:_ECHO] or "(no answer)"})
         self._finish_reason = reply.finish_reason
         return reply.text
+
+    async def answer(self, parse: Callable[[str], _Answer]) -> _Answer:
+        """Return the next answer that `parse` can read. Raise as `ask`, and UnreadableReplyError if no repair is left."""
+        while True:
+            text = await self.ask()
+            try:
+                return parse(text)
+            except UnreadableReplyError as error:
+                if not self.repair(str(error)):
+                    raise
 
     def add(self, text: str) -> None:
         """Add the next message to the judge."""
@@ -131,15 +153,6 @@ class JudgeSession:
             self._recorder.audit_failed(kind, detail)
 
 
-class CriticAnswer(BaseModel):
-    """The form of a critic's answer."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    score: float = Field(ge=0, le=1)
-    feedback: str
-
-
 UNREADABLE = "the judge gave no valid answer"
 """What is missing in the verdict for an unreadable answer. The agent never sees it."""
 
@@ -154,12 +167,12 @@ class LLMJudge:
         *,
         nonce: Callable[[], str] = _nonce,
         redact: Callable[[str], str] = str,
-        examine: Callable[[JudgeOutcome, AuditRequest], Examination] | None = None,
+        examine: Callable[[JudgeOutcome, AuditRequest], Audit] = examine,
         replay: Replay | None = None,
     ) -> None:
         """`redact` replaces secrets in messages. `examine` replaces the check of citations, to measure its effect."""
         self._llm = llm
-        self._examine = examine or examined
+        self._examine = examine
         self._replay = replay
         self._redact = redact
         self._config = config or JudgeConfig()
@@ -175,9 +188,10 @@ class LLMJudge:
             request = replace(request, require="runner")
         nonce = self._nonce()
         form = prompt_builder.audit_form(self._config.system_prompt)
-        session = JudgeSession(self._llm, recorder, form, (JudgeOutcome, "verdict"), self._redact)
+        session = JudgeSession(self._llm, recorder, form, ("verdict", JUDGE_OUTCOME_SCHEMA), self._redact)
         most = await session.begin(request, nonce, self._config.max_tokens)
-        expanded, checked = False, None
+        expanded = False
+        checked: Audit | None = None
         replays = Replays(self._replay, recorder)
         while True:
             try:
@@ -187,7 +201,7 @@ class LLMJudge:
                     raise
                 return checked  # the verdict before this question counts
             try:
-                outcome: JudgeOutcome = await in_thread(parse_reply, text)
+                outcome = await in_thread(parse_reply, text)
                 requested = [] if expanded else prompt_builder.requested_observations(outcome.need, request)
                 if requested:
                     expanded = True
@@ -197,19 +211,19 @@ class LLMJudge:
                     look = partial(prompt_builder.look_prompt, request, requested, nonce=nonce, max_tokens=room)
                     session.add(await in_thread(look))
                     continue
-                outcome = settled(outcome)
-                outcome, request = await replays.moved(outcome, request)
-                found: Examination = await in_thread(self._examine, outcome, request)
-            except (UnreadableReplyError, AbsentRequirementError) as error:
+                outcome = matched(settled(outcome), request)
+            except UnreadableReplyError as error:
                 if not session.repair(str(error)):
                     break
-            else:
-                # A stale citation needs new work of the agent, other faults need another answer of the judge.
-                passes = outcome.passed and outcome.score >= request.minimum_score
-                if not (passes and found.mendable) or checked is not None:
-                    return found.audit
-                checked = found.audit
-                session.add(correction_prompt(found.mendable))
+                continue
+            outcome, request = await replays.moved(outcome, request)
+            found: Audit = await in_thread(self._examine, outcome, request)
+            # A stale citation needs new work of the agent, other faults need another answer of the judge.
+            passes = outcome.passed and outcome.score >= request.minimum_score
+            if not (passes and found.mendable) or checked is not None:
+                return found
+            checked = found
+            session.add(correction_prompt(found.mendable))
         # An earlier verdict counts; it is not complete either.
         return checked or Audit(verdict=GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback"))
 
@@ -220,15 +234,12 @@ class LLMJudge:
         """
         nonce = self._nonce()
         form = prompt_builder.opinion_form(claim, nonce)
-        session = JudgeSession(self._llm, recorder, form, (Opinion, "opinion"), self._redact)
+        session = JudgeSession(self._llm, recorder, form, ("opinion", OPINION_SCHEMA), self._redact)
         await session.begin(request, nonce, self._config.max_tokens)
-        while True:
-            text = await session.ask()
-            try:
-                return parse_confirmation(text)
-            except UnreadableReplyError as error:
-                if not session.repair(str(error)):
-                    return Confirmation(confirmed=False, reason=f"The second opinion could not be read. {error}")
+        try:
+            return await session.answer(parse_confirmation)
+        except UnreadableReplyError as error:
+            return Confirmation(confirmed=False, reason=f"The second opinion could not be read. {error}")
 
 
 class ModelCritic:
@@ -242,16 +253,12 @@ class ModelCritic:
         """Ask for a critique, and again after an unreadable answer. Raise ModelError and BudgetExhausted."""
         nonce = self._nonce()
         form = prompt_builder.critic_form(context.response, nonce)
-        session = JudgeSession(self._llm, recorder, form, (CriticAnswer, "critique"), self._redact, "critic")
+        session = JudgeSession(self._llm, recorder, form, ("critique", CRITIQUE_SCHEMA), self._redact, "critic")
         await session.begin(evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form)))
-        while True:
-            text = await session.ask()
-            try:
-                found = only_object(text, "a score", re.compile(r'"score"\s*:'), lambda value: "score" in value)
-                return critique_of({name: found[name] for name in ("score", "feedback") if name in found})
-            except (UnreadableReplyError, UnusableCritiqueError) as error:
-                if not session.repair(str(error)):
-                    return failed_critique(f"its answer could not be read: {error}")
+        try:
+            return await session.answer(parse_critique)
+        except UnreadableReplyError as error:
+            return failed_critique(f"its answer could not be read: {error}")
 
 
 async def judge_goal_async(
@@ -271,10 +278,3 @@ async def judge_goal_async(
     request = audit_request(objective, events, deliverable=goal.deliverable if goal else "workspace")
     judge = LLMJudge(llm, config or (goal.judge if goal else None), redact=redact)
     return (await judge.audit(request)).verdict
-
-
-def examined(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
-    """Return the result of checking the citations of an answer. Raise AbsentRequirementError."""
-    requirements = verdict_schema.requirements_of(request.success_criteria, request.constraints)
-    matching = verdict_schema.matched(outcome, requirements)
-    return examine(outcome, with_ids(matching, request.trail), request)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Observation, Trail
 from goalrunner.core.ports import Audit, AuditRequest
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, identifier_of
 from goalrunner.judge.evidence import deliverable_response, plain_fact, shortened, without_brackets
 from goalrunner.judge.excerpt import TOKEN
 from goalrunner.judge.text_matching import LONGEST, SHORT, Command, Output, folded, forms_of, says_something
-from goalrunner.judge.verdict_schema import JudgeOutcome, missing_of, requirements_of
+from goalrunner.judge.verdict_parser import (
+    JudgeOutcome,
+    UnreadableReplyError,
+    missing_of,
+    requirement_of,
+    requirements_of,
+)
 
 _SHOWN = 120
 _LONGEST_COMMAND = 40 * TOKEN
@@ -48,7 +54,7 @@ class Evidence:
 
     def check(self, citation: Citation) -> Checked:
         """Return whether a citation holds and is fresh."""
-        observation = self._by_id.get(identifier_of(citation.observation))
+        observation = self._by_id.get(citation.identifier)
         if observation is None:
             return Checked(f'observation "{_short(citation.observation)}" does not exist', unfounded=True)
         if observation.source == RESPONSE and observation != self._response:
@@ -164,27 +170,47 @@ class _Finding:
     """Faults that the judge itself can correct. It cannot correct staleness."""
 
 
-@dataclass(frozen=True)
-class Examination:
-    """The verdict after the check, and the faults that the judge can correct, one sentence each."""
+def matched(outcome: JudgeOutcome, request: AuditRequest) -> JudgeOutcome:
+    """Return the verdict with the goal's text in entries about a requirement, and the ids of cited observations.
 
-    audit: Audit
-    mendable: tuple[str, ...]
+    Raise UnreadableReplyError if a complete verdict has no entry for a requirement, or only entries for constraints.
+    A verdict that is not complete may have entries for open criteria only.
+    """
+    requirements = requirements_of(request.success_criteria, request.constraints)
+    found = [(entry, requirement_of(entry.criterion, requirements)) for entry in outcome.criteria]
+    if outcome.complete and (requirements or found):
+        absent = [one for one in requirements if one not in (requirement for _, requirement in found)]
+        if absent:
+            raise UnreadableReplyError(f"The verdict has no entry for {'; '.join(map(str, absent))}.")
+        if all(requirement and requirement.constraint for _, requirement in found):
+            raise UnreadableReplyError("The verdict has no criterion of the objective.")
+
+    def with_id(citation: Citation) -> Citation:
+        item = cited_in(request.trail, citation.observation)
+        return citation.model_copy(update={"observation": item.id}) if item is not None else citation
+
+    criteria = []
+    for entry, requirement in found:
+        text, evidence = requirement.text if requirement else entry.criterion, tuple(map(with_id, entry.evidence))
+        criteria.append(entry.model_copy(update={"criterion": text, "evidence": evidence}))
+    return outcome.model_copy(update={"criteria": criteria})
 
 
-def check(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest) -> Audit:
-    """Return the verdict after the check. `criteria` are those of the outcome, in the goal's words."""
-    return examine(outcome, criteria, request).audit
+def cited_in(trail: Trail, text: str) -> Observation | None:
+    """Return the observation with an id as a judge may write it, or the newest with a name such as "order:O-104"."""
+    return trail.observation(text.strip()) or trail.observation(identifier_of(text))
 
 
-def examine(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest) -> Examination:
-    """Return the verdict after the check, and the faults that the judge can correct.
+def examine(outcome: JudgeOutcome, request: AuditRequest) -> Audit:
+    """Return the verdict after the check of its citations, which name observations by id.
 
     The verdict is complete if the judge says so and reports nothing that blocks the goal, every criterion is satisfied
     with a citation that counts and none that is unfounded, and the score is at least the minimum score.
     """
     evidence = Evidence(request)
-    findings = [_check_satisfied(one, evidence) if one.satisfied else _check_open(one, evidence) for one in criteria]
+    findings = [
+        _check_satisfied(one, evidence) if one.satisfied else _check_open(one, evidence) for one in outcome.criteria
+    ]
     unproven = [finding.unproven for finding in findings if finding.unproven]
     if outcome.complete and not findings:
         unproven.append("Nothing is shown yet: no criterion and no evidence was named for the objective.")
@@ -214,28 +240,8 @@ def examine(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request
         stale_only = stale_only and outcome.complete and not too_low
     results = [(_short(finding.criterion.criterion), result) for finding in findings for result in finding.results]
     refusals = tuple(f"{name}: {result.objection}." for name, result in results if result.objection)
-    audit = Audit(verdict, len(results), refusals, stale_only)
-    return Examination(audit, tuple(sentence for finding in findings for sentence in finding.mendable))
-
-
-def identifier_of(text: str) -> str:
-    """Return an observation's id as a judge may write it: `o12`, `[o12]`, ` O12 `."""
-    return text.strip().strip("[]").strip().lower()
-
-
-def cited_in(trail: Trail, text: str) -> Observation | None:
-    """Return the observation with an id, or the newest with a name such as "order:O-104"."""
-    return trail.observation(text.strip()) or trail.observation(identifier_of(text))
-
-
-def with_ids(criteria: Iterable[CriterionVerdict], trail: Trail) -> tuple[CriterionVerdict, ...]:
-    """Return the criteria with the names of observations in citations replaced by ids."""
-
-    def resolved(citation: Citation) -> Citation:
-        found = cited_in(trail, citation.observation)
-        return citation.model_copy(update={"observation": found.id}) if found is not None else citation
-
-    return tuple(one.model_copy(update={"evidence": tuple(map(resolved, one.evidence))}) for one in criteria)
+    mendable = tuple(sentence for finding in findings for sentence in finding.mendable)
+    return Audit(verdict, len(results), refusals, stale_only, mendable)
 
 
 def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:

@@ -1,9 +1,10 @@
-"""The fixed texts of an audit: rules, form of the answer, questions."""
+"""The fixed texts of an audit: rules, form of the answer in words and as JSON Schema, questions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 JUDGE_SYSTEM_PROMPT = """\
 You audit the work of an agent. You decide one thing: whether a goal is provably done. You are independent of the agent
@@ -145,3 +146,46 @@ def second_look_prompt(blocks: str) -> str:
         "The observations that you asked for, as whole as they fit. They cannot be asked for again: judge now, with an empty "
         f'"need".\n\n{blocks}\n\n{ANSWER_FORMAT}'
     )
+
+
+def _text(description: str = "") -> dict[str, Any]:
+    return {"type": "string", "description": description} if description else {"type": "string"}
+
+
+def _list(element: Mapping[str, Any], description: str = "") -> dict[str, Any]:
+    return {"type": "array", "items": element, **({"description": description} if description else {})}
+
+
+def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object for OpenAI's strict mode: all keys are required, and there are no others."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+_OBSERVATION = _text('the id of an observation, such as "o12"')
+JUDGE_OUTCOME_SCHEMA = _object(
+    criteria=_list(
+        _object(
+            criterion=_text("the criterion or constraint, word for word"),
+            satisfied={"type": "boolean"},
+            evidence=_list(
+                {
+                    "anyOf": [
+                        _object(observation=_OBSERVATION, quote=_text("words copied verbatim from its output")),
+                        _object(observation=_OBSERVATION, fact=_text('a fact from its heading, such as "exit 0"')),
+                    ]
+                }
+            ),
+            missing=_text("what evidence is missing; empty where satisfied"),
+        )
+    ),
+    score={"type": "number", "description": "from 0 to 1: probability that the whole objective is provably done"},
+    complete={"type": "boolean"},
+    missing=_text("what remains; empty when complete"),
+    need=_list(_text(), "ids of observations that must be read whole before a verdict; empty when none"),
+    blocked=_text("why the goal cannot be reached, or needs a person; empty when it can go on"),
+    questions=_list(_text(), "facts that are needed and that only a person can give, as questions; empty when none"),
+)
+"""The JSON Schema of a JudgeOutcome, for models with structured output."""
+
+OPINION_SCHEMA = _object(confirmed={"type": "boolean"}, reason=_text("why or why not, in a sentence or two"))
+CRITIQUE_SCHEMA = _object(score={"type": "number"}, feedback=_text())

@@ -10,9 +10,8 @@ from typing import Any
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import normalised
-from goalrunner.judge.citations import cited_in
 from goalrunner.judge.text_matching import Output, forms_of
-from goalrunner.judge.verdict_schema import FactEvidence, JudgeOutcome, QuoteEvidence
+from goalrunner.judge.verdict_parser import JudgeOutcome
 
 Replay = Callable[[Observation, Any], Awaitable[Observation | None]]
 """Runs the command of an observation again and records what it shows, with the recorder of the audit.
@@ -43,17 +42,17 @@ class Replays:
             return outcome, request
         criteria = []
         for criterion in outcome.criteria:
-            evidence: list[QuoteEvidence | FactEvidence] = []
+            evidence = []
             for citation in criterion.evidence:
-                cited = cited_in(request.trail, citation.observation)
+                cited = request.trail.observation(citation.observation)
                 if cited is not None and is_command(cited) and cited.id not in self._done:
                     self._done[cited.id] = await self._replay(cited, self._recorder)
                 again = self._done.get(cited.id) if cited is not None else None
                 update = {"observation": again.id} if again else {}
-                if again and isinstance(citation, QuoteEvidence):
+                if again and citation.quote is not None:
                     update["quote"] = same_words(citation.quote, request.trail.read(again))
                 evidence.append(citation.model_copy(update=update))
-            criteria.append(criterion.model_copy(update={"evidence": evidence}))
+            criteria.append(criterion.model_copy(update={"evidence": tuple(evidence)}))
         known = {item.id for item in request.trail.items if isinstance(item, Observation)}
         new = [item for item in self._done.values() if item is not None and item.id not in known]
         trail = Trail(items=(*request.trail.items, *new), read=request.trail.read)

@@ -1,17 +1,96 @@
-"""Parsing of the judge's answers, as strict JSON. An unreadable answer is never complete."""
+"""The judge's answers: their parsing, and the criteria and constraints that they must cover.
+
+Answers are strict JSON. An unreadable answer is never complete.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import string
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from goalrunner.core.ports import Confirmation
-from goalrunner.judge.verdict_schema import JudgeOutcome, Opinion
+from goalrunner.core.verdict import (
+    CriterionVerdict,
+    Critique,
+    UnusableCritiqueError,
+    critique_of,
+)
+from goalrunner.judge.prompt_text import JUDGE_OUTCOME_SCHEMA
+from goalrunner.judge.text_matching import folded
+
+
+def _entry(value: object) -> object:
+    """Return the fields of an entry of the answer. A citation with a quote and a fact becomes two, both of which must hold."""
+    if not isinstance(value, dict):
+        return value
+    entry = {key: value.get(key) for key in CriterionVerdict.model_fields}
+    if isinstance(entry["evidence"], list):
+        entry["evidence"] = [citation for item in entry["evidence"] for citation in _citations(item)]
+    return entry
+
+
+def _citations(item: object) -> list[object]:
+    if not isinstance(item, dict):
+        return [item]
+    # Models that must fill in every key write the unused one as null or "".
+    given = [key for key in ("quote", "fact") if item.get(key)] or ["fact" if item.get("fact") == "" else "quote"]
+    return [{"observation": item.get("observation"), key: item.get(key)} for key in given]
+
+
+class JudgeOutcome(BaseModel):
+    """The judge's answer, not yet checked."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)
+
+    criteria: list[Annotated[CriterionVerdict, BeforeValidator(_entry)]]
+    score: float = Field(ge=0, le=1)
+    complete: bool
+    missing: str
+    need: list[str] = []
+    blocked: str = ""
+    questions: list[str] = []
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, *_: object) -> dict[str, Any]:
+        return JUDGE_OUTCOME_SCHEMA
+
+    @field_validator("need", "blocked", "questions", mode="before")
+    @classmethod
+    def _without_null(cls, value: object, info: ValidationInfo) -> object:
+        """Return the default for null, and for a `blocked` that is false."""
+        if value is None or (info.field_name == "blocked" and value is False):
+            return cls.model_fields[str(info.field_name)].default
+        return value
+
+    @property
+    def passed(self) -> bool:
+        """Whether the goal is complete, with at least one criterion, all of them satisfied, and not blocked."""
+        return self.complete and self.all_satisfied and not self.blocked.strip()
+
+    @property
+    def all_satisfied(self) -> bool:
+        """Whether there is at least one criterion, and all are satisfied."""
+        return bool(self.criteria) and all(criterion.satisfied for criterion in self.criteria)
+
+    @property
+    def feedback(self) -> str | None:
+        """The text for the agent; None if passed, or if the judge gave none."""
+        return None if self.passed else (missing_of(self) or None)
+
+
+def missing_of(outcome: JudgeOutcome) -> str:
+    """Return what is missing: the judge's own summary, else a list by criterion."""
+    if outcome.missing.strip():
+        return outcome.missing.strip()
+    unsatisfied = (criterion for criterion in outcome.criteria if not criterion.satisfied)
+    return "\n".join(f"{one.criterion}: {one.missing.strip() or 'not shown'}" for one in unsatisfied)
+
 
 LIMIT = 400_000
 """Characters of an answer that are read; a longer one is unreadable."""
@@ -19,16 +98,15 @@ LIMIT = 400_000
 _TRIES = 1_000
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _DECORATION = string.punctuation + string.whitespace
-_NOTHING = re.compile(
-    r"(?:no|none|nothing|n/?a|null|false|empty|not blocked|nothing (?:is |remains )?missing|nothing remains)?",
-    re.IGNORECASE,
+_NOTHING = frozenset(
+    {"", "none", "n/a", "na", "null", "nothing", "nothing missing", "nothing is missing", "nothing remains"}
 )
+_NOT_BLOCKED = _NOTHING | {"no", "false", "not blocked"}
 _OF_VERDICT = re.compile(r'"(?:criteria|complete|score)"\s*:')
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class UnreadableReplyError(Exception):
-    """A judge's answer cannot be read. The message is one sentence with the reason."""
+    """A judge's answer cannot be read, or lacks a criterion. The message is one sentence with the reason."""
 
 
 def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[[dict[str, Any]], bool]) -> Any:
@@ -98,48 +176,102 @@ def parse_reply(text: str) -> JudgeOutcome:
     answer = only_object(text, "a verdict", _OF_VERDICT, is_meant)
     if set(answer) == {"need"}:  # a request alone is never complete
         answer = {"criteria": [], "score": 0.0, "complete": False, "missing": "", **answer}
-    outcome = _validated(JudgeOutcome, answer)
-    if _says_nothing(outcome.blocked):
-        outcome = outcome.model_copy(update={"blocked": ""})
-    return outcome if outcome.need else _consistent(outcome)
+    try:
+        outcome = JudgeOutcome.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where, what = ".".join(map(str, first["loc"])), first["msg"]
+        raise UnreadableReplyError(f"{where}: {what[:1].lower()}{what[1:]}.") from None
+    missing = "" if _plain(outcome.missing) in _NOTHING else outcome.missing
+    blocked = "" if _plain(outcome.blocked) in _NOT_BLOCKED else outcome.blocked
+    outcome = outcome.model_copy(update={"missing": missing, "blocked": blocked})
+    return outcome if outcome.need else settled(outcome)
+
+
+def _plain(text: str) -> str:
+    return text.strip(_DECORATION).lower()
 
 
 def settled(outcome: JudgeOutcome) -> JudgeOutcome:
-    """Return the answer as a verdict without its requests. Raise UnreadableReplyError if it is only a request."""
-    if outcome.need and not outcome.criteria and not outcome.missing.strip() and not outcome.blocked:
+    """Return the answer as a verdict without its requests. Raise UnreadableReplyError if it contradicts itself."""
+    if outcome.need and not (outcome.criteria or outcome.missing or outcome.blocked):
         raise UnreadableReplyError("The answer asks for observations and gives no verdict.")
-    return _consistent(outcome.model_copy(update={"need": []}))
+    if outcome.complete and outcome.blocked:
+        raise UnreadableReplyError('"complete" is true although "blocked" says that the goal cannot be reached.')
+    if outcome.passed and outcome.missing:
+        raise UnreadableReplyError('"complete" is true although "missing" says that something remains.')
+    if outcome.all_satisfied and not (outcome.complete or outcome.missing or outcome.blocked):
+        raise UnreadableReplyError(
+            '"complete" is false although every criterion is satisfied, and "missing" does not say what remains.'
+        )
+    return outcome.model_copy(update={"need": []})
 
 
 def parse_confirmation(text: str) -> Confirmation:
     """Return the opinion in an answer. Raise UnreadableReplyError with the reason in one sentence."""
     keys = re.compile(r'"confirmed"\s*:')
-    opinion = _validated(Opinion, only_object(text, "an opinion", keys, lambda value: "confirmed" in value))
-    return Confirmation(confirmed=opinion.confirmed, reason=opinion.reason.strip())
+    opinion = only_object(text, "an opinion", keys, lambda value: "confirmed" in value)
+    confirmed, reason = opinion["confirmed"], opinion.get("reason")
+    if not isinstance(confirmed, bool) or not isinstance(reason, str) or not reason:
+        raise UnreadableReplyError('"confirmed" must be true or false, and "reason" a text that is not empty.')
+    return Confirmation(confirmed=confirmed, reason=reason.strip())
 
 
-def _validated(model: type[_Model], answer: object) -> _Model:
+def parse_critique(text: str) -> Critique:
+    """Return the critique in an answer. Raise UnreadableReplyError with the reason."""
+    found = only_object(text, "a score", re.compile(r'"score"\s*:'), lambda value: "score" in value)
     try:
-        return model.model_validate(answer)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"] if not str(part).endswith("Evidence"))
-        what = first["msg"]
-        raise UnreadableReplyError(f"{where or 'answer'}: {what[:1].lower()}{what[1:]}.") from None
+        return critique_of({name: found[name] for name in ("score", "feedback") if name in found})
+    except UnusableCritiqueError as error:
+        raise UnreadableReplyError(str(error)) from None
 
 
-def _says_nothing(text: str) -> bool:
-    return _NOTHING.fullmatch(text.strip(_DECORATION)) is not None
+_LABEL = re.compile(r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)\W*", re.IGNORECASE)
+_NUMBERING = re.compile(r"^(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|\d+[.):]|[-*•]) ", re.IGNORECASE)
 
 
-def _consistent(outcome: JudgeOutcome) -> JudgeOutcome:
-    has_missing = not _says_nothing(outcome.missing)
-    if outcome.complete and outcome.blocked:
-        raise UnreadableReplyError('"complete" is true although "blocked" says that the goal cannot be reached.')
-    if outcome.passed and has_missing:
-        raise UnreadableReplyError('"complete" is true although "missing" says that something remains.')
-    if outcome.model_copy(update={"complete": True}).passed and not (outcome.complete or has_missing):
-        raise UnreadableReplyError(
-            '"complete" is false although every criterion is satisfied, and "missing" does not say what remains.'
-        )
-    return outcome if has_missing else outcome.model_copy(update={"missing": ""})
+@dataclass(frozen=True)
+class Requirement:
+    """A criterion or a constraint in the goal's words, and its label in the prompt."""
+
+    label: str
+    text: str
+    constraint: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}"
+
+
+def requirements_of(criteria: Sequence[str], constraints: Sequence[str]) -> tuple[Requirement, ...]:
+    """Return the criteria, then the constraints. Repeated texts, also of a constraint as a criterion, count once."""
+    bounds = _distinct(constraints)
+    own = [text for key, text in _distinct(criteria).items() if key not in bounds]
+    return (
+        *(Requirement(f"c{number}", text) for number, text in enumerate(own, 1)),
+        *(Requirement(f"k{number}", text, constraint=True) for number, text in enumerate(bounds.values(), 1)),
+    )
+
+
+def requirement_of(entry: str, requirements: Sequence[Requirement]) -> Requirement | None:
+    """Return the requirement that an entry of the verdict is about. The text of the entry precedes its label."""
+    label = _LABEL.match(entry)
+    for text in [entry, entry[label.end() :]] if label else [entry]:
+        for form in (_words, lambda text: _words(text).casefold()):
+            found = [one for one in requirements if form(one.text) == form(text)]
+            if found:
+                return found[0] if len(found) == 1 else None
+    return next((one for one in requirements if label and one.label == label[1].lower()), None)
+
+
+def _distinct(texts: Sequence[str]) -> dict[str, str]:
+    """Return each text once. Texts that differ only in a full stop or a first capital are the same criterion."""
+    distinct: dict[str, str] = {}
+    for text in texts:
+        words = _words(text)
+        distinct.setdefault(words[:1].casefold() + words[1:], text)
+    return distinct
+
+
+def _words(text: str) -> str:
+    """Return the words of a criterion, without numbering, quotes around them and a closing full stop."""
+    return _NUMBERING.sub("", folded(text)).strip(" \"'`").rstrip(". ")

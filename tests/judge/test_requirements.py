@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from goalrunner.judge.verdict_schema import (
-    AbsentRequirementError,
-    CriterionOutcome,
-    JudgeOutcome,
-    Requirement,
-    matched,
-    requirements_of,
-)
+from goalrunner.core.ports import AuditRequest
+from goalrunner.core.verdict import CriterionVerdict
+from goalrunner.judge.citations import matched
+from goalrunner.judge.verdict_parser import JudgeOutcome, Requirement, UnreadableReplyError, requirements_of
+from tests.support.trails import trail
 
 GOAL = requirements_of(["pytest passes", "parse('') returns an empty Document."], ["keep the signature of parse()"])
 
 
 def outcome(*criteria: str, complete: bool = True) -> JudgeOutcome:
     """An answer with these entries, all satisfied."""
-    entries = [CriterionOutcome(criterion=text, satisfied=True, evidence=[], missing="") for text in criteria]
+    entries = [CriterionVerdict(criterion=text, satisfied=True, evidence=(), missing="") for text in criteria]
     return JudgeOutcome(criteria=entries, score=1.0, complete=complete, missing="")
+
+
+def entries_of(answer: JudgeOutcome, requirements: Sequence[Requirement]) -> list[CriterionVerdict]:
+    """The entries of an answer about a goal with these criteria and constraints."""
+    criteria, constraints = (
+        tuple(one.text for one in requirements if one.constraint is constraint) for constraint in (False, True)
+    )
+    return matched(answer, AuditRequest("Do it.", criteria, constraints, "workspace", 1, trail())).criteria
 
 
 def test_labels_number_criteria_and_constraints() -> None:
@@ -49,12 +56,12 @@ def test_a_constraint_among_the_criteria_is_required_once() -> None:
     ],
 )
 def test_an_entry_is_known_by_its_words_or_its_label(entries: tuple[str, ...]) -> None:
-    verdicts = matched(outcome(*entries), GOAL)
+    verdicts = entries_of(outcome(*entries), GOAL)
     assert {verdict.criterion for verdict in verdicts} == {requirement.text for requirement in GOAL}
 
 
 def test_words_win_over_a_label_that_slipped() -> None:
-    verdicts = matched(outcome("c2: pytest passes", "c2", "k1"), GOAL)
+    verdicts = entries_of(outcome("c2: pytest passes", "c2", "k1"), GOAL)
     assert next(verdict.criterion for verdict in verdicts) == "pytest passes"
 
 
@@ -67,44 +74,44 @@ def test_criteria_that_differ_in_case_alone_are_two() -> None:
         ("c1: prints Yes", "c2: prints YES"),
         ("c2", "c1"),
     ):
-        verdicts = matched(outcome(*entries), twins)
+        verdicts = entries_of(outcome(*entries), twins)
         assert {verdict.criterion for verdict in verdicts} == {"prints Yes", "prints YES"}
-    with pytest.raises(AbsentRequirementError, match="c1: prints Yes; c2: prints YES"):
-        matched(outcome("prints yes"), twins)
-    with pytest.raises(AbsentRequirementError, match=r"no entry for c2: prints YES\."):
-        matched(outcome("prints Yes", "prints Yes"), twins)
+    with pytest.raises(UnreadableReplyError, match="c1: prints Yes; c2: prints YES"):
+        entries_of(outcome("prints yes"), twins)
+    with pytest.raises(UnreadableReplyError, match=r"no entry for c2: prints YES\."):
+        entries_of(outcome("prints Yes", "prints Yes"), twins)
 
 
 def test_a_criterion_that_is_there_twice_is_required_once() -> None:
     twice = requirements_of(["It works", "it works.", "1. It works"], ["keep it", "Keep it."])
     assert twice == (Requirement("c1", "It works"), Requirement("k1", "keep it", constraint=True))
     for entries in (("it works.", "keep it"), ("c1: It works", "c1: it works.", "k1")):
-        assert {verdict.criterion for verdict in matched(outcome(*entries), twice)} == {"It works", "keep it"}
+        assert {verdict.criterion for verdict in entries_of(outcome(*entries), twice)} == {"It works", "keep it"}
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("filler", ["-", " ", "criterion ", "c", "1", "c1 "])
 def test_time_grows_with_the_length_of_an_entry_alone(filler: str) -> None:
     long = filler * (200_000 // len(filler)) + "x"
-    found = matched(outcome(long, complete=False), GOAL)
+    found = entries_of(outcome(long, complete=False), GOAL)
     assert len(found) == 1
 
 
 def test_similar_words_are_not_enough() -> None:
-    with pytest.raises(AbsentRequirementError, match=r"The verdict has no entry for c1: pytest passes\."):
-        matched(outcome("pytest does not pass", "c2", "k1"), GOAL)
+    with pytest.raises(UnreadableReplyError, match=r"The verdict has no entry for c1: pytest passes\."):
+        entries_of(outcome("pytest does not pass", "c2", "k1"), GOAL)
 
 
 def test_a_verdict_on_constraints_alone_says_nothing_of_the_objective() -> None:
     only = requirements_of([], ["keep it small"])
-    with pytest.raises(AbsentRequirementError, match="no criterion of the objective"):
-        matched(outcome("keep it small"), only)
-    assert len(matched(outcome("keep it small", "it works"), only)) == 2
+    with pytest.raises(UnreadableReplyError, match="no criterion of the objective"):
+        entries_of(outcome("keep it small"), only)
+    assert len(entries_of(outcome("keep it small", "it works"), only)) == 2
 
 
 def test_a_verdict_that_says_not_complete_may_speak_of_what_is_open_alone() -> None:
-    assert [entry.criterion for entry in matched(outcome("c2", complete=False), GOAL)] == [GOAL[1].text]
+    assert [entry.criterion for entry in entries_of(outcome("c2", complete=False), GOAL)] == [GOAL[1].text]
 
 
 def test_entries_beyond_the_goal_are_kept() -> None:
-    assert matched(outcome("c1", "c2", "k1", "it is documented"), GOAL)[3].criterion == "it is documented"
+    assert entries_of(outcome("c1", "c2", "k1", "it is documented"), GOAL)[3].criterion == "it is documented"
