@@ -88,7 +88,9 @@ def test_a_quote_that_is_nowhere_is_no_proof(folder: Path, capsys: pytest.Captur
 def test_a_judge_that_cannot_be_read_is_four(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge = play(folder, "yes", "surely", "done")
     assert main(["status", "chat.json", "--objective", "the tests pass", "--judge", judge]) == 4
-    assert capsys.readouterr().out.startswith("verdict    none; the judge's answers could not be read\n")
+    said = capsys.readouterr().out
+    assert said.startswith("verdict    none; the judge's answers could not be read: ")
+    assert "JSON" in said.splitlines()[0]
 
 
 def test_a_judge_that_does_not_answer_is_four(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

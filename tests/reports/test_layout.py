@@ -8,7 +8,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.reports.layout import Fact, Line, Quoted, Step, clean, cut, laid_out, one_line, pad, width, wrap
+from goalrunner.reports.layout import (
+    Fact,
+    Line,
+    Quoted,
+    Step,
+    clean,
+    cut,
+    laid_out,
+    one_line,
+    output_lines,
+    pad,
+    width,
+    wrap,
+)
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.steps import event_lines
 from tests.support import told_run
@@ -107,6 +120,41 @@ def test_a_quoted_line_keeps_its_indentation_and_is_wrapped_between_words() -> N
         "                 the next and the next",
         "                 and the next and the",
         "                 next and the next…",
+    ]
+
+
+TAP = """\
+TAP version 13
+# Subtest: adds
+not ok 1 - adds
+  ---
+  duration_ms: 17.7
+  location: '/src/a.test.js:3:1'
+  failureType: 'testCodeFailure'
+  error: |-
+    Expected values to be strictly equal:
+
+    -1 !== 3
+
+  code: 'ERR_ASSERTION'
+  stack: |-
+    TestContext.<anonymous> (/src/a.test.js:3:29)
+  ...
+1..1
+# tests 1
+# pass 0
+# fail 1
+"""
+
+
+def test_the_assertion_of_a_tap_report_is_shown() -> None:
+    assert laid_out(output_lines("output", TAP, 5)).splitlines() == [
+        "output     TAP version 13",
+        "           not ok 1 - adds",
+        "             location: '/src/a.test.js:3:1'",
+        "             error: |-",
+        "               Expected values to be strictly equal:",
+        "               -1 !== 3",
     ]
 
 

@@ -305,11 +305,6 @@ def test_a_red_verdict_says_what_is_missing() -> None:
         """)
 
 
-def test_answers_that_could_not_be_read_are_no_verdict() -> None:
-    fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
-    assert laid_out(verdict_facts(fallback)) == "verdict    none; the judge's answers could not be read\n"
-
-
 def test_what_a_criterion_says_already_is_not_said_again() -> None:
     criteria = (CriterionVerdict(criterion="a", satisfied=False, missing="show it"),)
     for missing in ("show it", "a: show it", "a:  show it\n"):

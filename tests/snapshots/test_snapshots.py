@@ -656,6 +656,18 @@ async def test_the_diff_is_a_patch_for_people(store: SnapshotStore, workspace: P
     assert (await store.diff(first, second, ["src"])).count("diff --git") == 1
 
 
+async def test_a_patch_for_people_has_no_caches(workspace: Path, store: SnapshotStore) -> None:
+    first = await store.snapshot()
+    (workspace / "__pycache__").mkdir()
+    (workspace / "__pycache__" / "a.pyc").write_bytes(b"\0cached")
+    second = await store.snapshot()
+    (workspace / "new.py").write_text("1\n")
+    third = await store.snapshot()
+    caches_alone, both = await store.patches([(first, second), (first, third)])
+    assert caches_alone == ""
+    assert (both.count("diff --git"), "new.py" in both) == (1, True)
+
+
 async def test_comparing_many_snapshots_at_once_finds_what_comparing_two_does(workspace: Path, tmp_path: Path) -> None:
     git(workspace, "init", "-q")
     store = SnapshotStore(workspace, tmp_path / "home", large=1000, outputs=["report.xml"])

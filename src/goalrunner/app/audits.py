@@ -107,7 +107,7 @@ async def _audited(
         transcript=_shown(job.path),
         result="judge failed" if failed else "complete" if verdict.complete else "not complete",
         verdict=GoalVerdict.model_validate(redactor.json(verdict.model_dump(mode="json"))),
-        problem="the judge's answers could not be read" if failed else "",
+        problem=redactor.text(f"the judge's answers could not be read: {recorder.problem}") if failed else "",
         format=saved.format,
         partial=saved.partial,
         evidence=_evidence(trail),

@@ -115,13 +115,15 @@ class SpendingRecorder:
     spending: Spending
     used: Usage = field(default_factory=Usage)
     is_cut: bool = False  # whether the budget ended the audit, perhaps before its last question
+    problem: str = ""  # why the last answer of the judge could not be used
 
     def usage(self, account: Account, usage: Usage) -> None:
         self.used += usage
         self.spending.total += usage
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """Do nothing: the verdict or the error reports it."""
+        """Keep the reason for the audit."""
+        self.problem = detail
 
     def check_budget(self) -> None:
         if stop := self.spending.stop:

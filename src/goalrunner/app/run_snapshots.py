@@ -151,8 +151,8 @@ async def round_patch(
     start, end = snapshots.both(number)
     kept = KeptStore(Path(snapshots.workspace), home, environ)
     await kept.require(start, end)
-    text = await kept.store.diff(start, end, errors="surrogateescape")
-    return RoundPatch(number, await kept.store.all_changes(start, end), text)
+    [text] = await kept.store.patches([(start, end)])
+    return RoundPatch(number, await kept.store.changes(start, end), text)
 
 
 def _files(changes: tuple[Change, ...]) -> tuple[Change, ...]:

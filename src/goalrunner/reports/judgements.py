@@ -25,7 +25,9 @@ _FAULTS = 10
 
 def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fact]:
     """Yield the lines of an audit. `not_run`: the goal has validators, which did not run."""
-    if audit.verdict is not None:
+    if audit.problem:
+        yield Fact("verdict", f"none; {audit.problem}")
+    elif audit.verdict is not None:
         yield from verdict_facts(audit.verdict)
     results = [f"{'✓' if one.passed else '✗'} {one.name}: {public_remark(one)}" for one in audit.validators]
     yield from facts("validators", results)

@@ -130,6 +130,9 @@ _BESIDE = 38
 """Columns of the first of two texts on one line, with two spaces at least."""
 _STEP_ROWS, _MOST_ROWS = 4, 12
 """Most rows of a terminal for the subject or remark of a step, and for any other text."""
+_TAP_FAILURE = re.compile(r"^ *not ok .*\n(?: .*\n)*?( +)error: .*(?:\n(?:\1 .*| *$))*", re.MULTILINE)
+"""A failed test in the output of node:test, for example, up to the end of its error. Below it are stacks and counts."""
+_TAP_DETAIL = re.compile(r" *(?:$|---|duration_ms:|failureType:|type:)")
 TAIL = 10
 """Lines of a failed validator's output that are shown."""
 ASKED = "?"
@@ -262,8 +265,10 @@ def facts(label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool
 
 
 def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[Line]:
-    """Yield the first line of a text under a label, then its last lines with their indentation."""
+    """Yield the first line of a text under a label, then its last lines, or of a TAP report the first failed test."""
     first, *more = text.strip("\n").splitlines() or [""]
+    if failure := _TAP_FAILURE.search(text):
+        more = [line for line in failure[0].splitlines() if not _TAP_DETAIL.match(line)]
     yield Fact(label, first, tone)
     if len(more) > most:
         yield Quoted(ELLIPSIS)

@@ -118,9 +118,6 @@ def result_text(verdict: GoalVerdict) -> str:
 
 def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
     """Yield the score, each criterion, and what is missing."""
-    if verdict.source == "fallback":
-        yield Fact("verdict", "none; the judge's answers could not be read")
-        return
     yield Fact("verdict", result_text(verdict))
     criteria, shown = [], {""}
     for item in verdict.criteria:

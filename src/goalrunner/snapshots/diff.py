@@ -126,25 +126,29 @@ class SnapshotReader:
         return output.decode("utf-8", errors) + "".join(lines)
 
     async def patches(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[str]:
-        """Return a unified patch for each pair."""
-        return [await self.diff(old, new, errors="surrogateescape") for old, new in pairs]
+        """Return a unified patch for each pair, without caches and the goal's `outputs`."""
+        found = []
+        for old, new in pairs:
+            everything, changes = await self.all_changes(old, new), await self.changes(old, new)
+            paths = [change.path for change in changes] if len(changes) < len(everything) else []
+            is_empty = everything and not changes
+            found.append("" if is_empty else await self.diff(old, new, paths, errors="surrogateescape"))
+        return found
 
     async def _steps(self, snapshots: Sequence[Snapshot]) -> list[Step]:
         """Return for each pair of neighbours what differs, repositories included."""
         pairs = list(pairwise(snapshots))
         steps = await self._rows(pairs)
-        manifests = [[side.partition(" ")[2] for side in step.pop(_MANIFEST, ("", ""))] for step in steps]
-        named = {blob for pair in manifests for blob in pair} | {snapshot.repository for snapshot in snapshots}
-        blobs = {"": b"{}", **await self._blobs(sorted(named - {""}))}
-        for step, pair, manifest in zip(steps, pairs, manifests, strict=True):
-            was, now = (
-                {path: f"{entry.mode} {entry.blob} not kept" for path, entry in read_manifest(blobs[blob]).items()}
-                | json.loads(blobs[snapshot.repository])
-                for blob, snapshot in zip(manifest, pair, strict=True)
-            )
+        # By step: the lists of unstored content before and after, as ids of blobs; empty if they are the same.
+        lists = [tuple(side.partition(" ")[2] for side in step.pop(_MANIFEST, ("", ""))) for step in steps]
+        names = {snapshot.repository for snapshot in snapshots}.union(*lists)
+        blobs = {"": b"{}", **await self._blobs(sorted(names - {""}))}
+        for step, (old, new), (before, after) in zip(steps, pairs, lists, strict=True):
+            was = _beside_the_tree(blobs[before], blobs[old.repository])
+            now = _beside_the_tree(blobs[after], blobs[new.repository])
             for path in was.keys() | now.keys():
-                there = step.pop(path, ("", ""))
-                sides = was.get(path) or there[0], now.get(path) or there[1]
+                in_trees = step.pop(path, ("", ""))
+                sides = was.get(path) or in_trees[0], now.get(path) or in_trees[1]
                 if sides[0] != sides[1]:
                     step[path] = sides
         return steps
@@ -195,6 +199,12 @@ class SnapshotReader:
         return {shown(path.removeprefix(b"content/")): entry for path, entry in listed.items()} | read_manifest(
             unstored
         )
+
+
+def _beside_the_tree(unstored: bytes, repositories: bytes) -> dict[str, str]:
+    """Return what identifies the content of a snapshot that is not in its tree: unstored files, and repositories."""
+    files = {path: f"{entry.mode} {entry.blob} not kept" for path, entry in read_manifest(unstored).items()}
+    return files | json.loads(repositories)
 
 
 def _kind(path: str, was: str, now: str) -> Literal["added", "modified", "deleted", "repository"]:
