@@ -192,9 +192,6 @@ def test_show_tells_the_run_again(own_home: Path, capsys: pytest.CaptureFixture[
     assert said.startswith("goal       Make parse() accept empty input.\n")
     assert "round 2    · shell" in said
     assert f"folder     {folder}\n" in said
-    (folder / "outcome.json").write_text("{}")
-    main(["show", "k3f9"])
-    assert capsys.readouterr().out.endswith(f"           {folder}/outcome.json\n")
 
 
 def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,9 +34,9 @@ def test_a_proof_that_did_not_hold_is_called_so_and_said_once() -> None:
     )
     assert told.splitlines()[4:] == [
         f"round 1    ✗ judge   1.00, citation invalid     missing: {MISSING}",
+        "folder     /r",
         "capped     1 round · 6.0 s",
         "           not complete after 1 round",
-        "           /r/outcome.json",
         "continue   goal resume k3f9-make-parse --max-iterations 20",
         "changes    goal diff k3f9-make-parse",
         "evidence   goal show k3f9-make-parse --evidence",

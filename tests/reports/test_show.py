@@ -34,8 +34,8 @@ def test_a_run_is_told_again_with_its_end() -> None:
                    ✓ tests   pytest -q                  1.1 s   43 passed
                    ✓ judge   1.00                       2 of 2 criteria, 3 citations checked
                    round 2 took 7.0 s · 20,210 tokens · $0.01
+        folder     /state/runs/k3f9-make-parse
         complete   2 rounds · 22.0 s · 41,210 tokens · $0.11 (judge 11 %)
-                   /state/runs/k3f9-make-parse/outcome.json
         """)
 
 
@@ -43,17 +43,17 @@ def test_a_failed_run_says_why() -> None:
     failed = events.RunEnded(stop_reason=StopReason.AUTHENTICATION, message="the key is wrong\nexport KEY=...")
     told = "".join(show_text(numbered(told_run.created(), told_run.started(), failed), folder="/r"))
     assert told.splitlines()[4:] == [
+        "folder     /r",
         "failed     0 rounds · 3.0 s",
         "           the key is wrong",
         "           export KEY=...",
-        "           /r/outcome.json",
         "continue   goal resume k3f9-make-parse",
     ]
 
 
 def test_a_run_under_way_has_no_outcome_yet() -> None:
     records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    told = "".join(show_text(records, folder="/r", has_outcome=lambda: False))
+    told = "".join(show_text(records, folder="/r"))
     assert told.splitlines()[4:] == [
         "folder     /r",
         "running    0 rounds · 3.0 s",
@@ -63,19 +63,13 @@ def test_a_run_under_way_has_no_outcome_yet() -> None:
 
 def test_a_lost_run_is_not_called_running() -> None:
     records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    told = "".join(show_text(records, folder="/r", has_outcome=lambda: False, lost=lambda: True))
+    told = "".join(show_text(records, folder="/r", lost=lambda: True))
     assert told.splitlines()[4:] == [
         "folder     /r",
         "lost       The process of this run has ended unexpectedly; everything that it recorded is kept.",
         "           last seen in round 1 · 0 rounds checked · 3.0 s",
         "continue   goal resume k3f9-make-parse",
     ]
-
-
-def test_an_ended_run_without_its_outcome_names_the_folder() -> None:
-    told = "".join(show_text(told_run.two_rounds(), folder="/r", has_outcome=lambda: False))
-    assert "folder     /r\ncomplete   " in told
-    assert told.endswith("(judge 11 %)\n")
 
 
 def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
@@ -99,6 +93,7 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
     )
     assert "".join(show_text(records, folder="/r")).splitlines()[4:] == [
         "round 1    ✗ tests   make test                  1.0 s   exit 2: AssertionError: 4",
+        "folder     /r",
         "capped     1 round · 6.0 s",
         "           not complete after 1 round",
         "validator  tests: exit 2: AssertionError: 4",
@@ -106,7 +101,6 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
         *(f"           line {number}" for number in range(12, 20)),
         "             AssertionError: 4",
         "           ^^^^",
-        "           /r/outcome.json",
         "continue   goal resume k3f9-make-parse --max-iterations 20",
         "changes    goal diff k3f9-make-parse",
     ]

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, RecordError, UsageError
+from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import list_runs, read_summary
-from goalrunner.reports.figures import LOST, Summary
+from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import TranscriptRef
@@ -78,8 +79,7 @@ def show(
         for piece in show_text(
             runs.records(folder),
             folder=str(folder.path),
-            has_outcome=lambda: runs.is_file(folder.outcome),
-            lost=lambda: Summary(read_summary(folder)).status == LOST,
+            lost=lambda: not is_written(folder.events),
             words=lambda message: message_text(folder.transcript, message),
             columns=output.columns(),
         ):
@@ -153,7 +153,6 @@ def watch(run: options.Run = None) -> int:
     """
     from goalrunner.cli.drive import workspace_state
     from goalrunner.records.event_log import read_records
-    from goalrunner.records.files import is_written
     from goalrunner.reports import open_progress
     from goalrunner.reports.progress import is_interactive
     from goalrunner.reports.show import show_live, show_text
@@ -170,11 +169,7 @@ def watch(run: options.Run = None) -> int:
         return True
 
     records = read_records(folder.events, wait=wait)
-    about: dict[str, Any] = {
-        "folder": str(folder.path),
-        "has_outcome": lambda: runs.is_file(folder.outcome),
-        "lost": lambda: not is_written(folder.events),
-    }
+    about: dict[str, Any] = {"folder": str(folder.path), "lost": lambda: not is_written(folder.events)}
     try:
         if is_interactive(sys.stdout, os.environ):
             with progress:

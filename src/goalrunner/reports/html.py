@@ -29,10 +29,10 @@ from goalrunner.reports.steps import LONGEST_WORDS
 
 _STEPS, _DIFF = 6_000, 4_000
 """Most steps, and most lines of diffs, that a page shows. They are divided among the rounds."""
-_OUTPUTS = 3_000
-"""Newest steps whose output is shown, besides those that the verdict cites."""
-_LONGEST, _SHORTEST, _MANY = 4_000, 400, 200
-"""Bytes at each end of an output; with more than _MANY steps, _SHORTEST of those that the verdict does not cite."""
+_LONGEST = 4_000
+"""Most bytes of each end of an output that a page shows."""
+_OUTPUTS = 1_600_000
+"""Bytes of outputs that a page shows, divided among its steps; an output that the verdict cites may have more."""
 _OPEN = 5
 """If a run has at most so many rounds, all of them are unfolded."""
 
@@ -91,6 +91,21 @@ class Round:
         failed = sum(result.tests_failed or 1 for result in self.results if not result.passed)
         return failed if self.results else None
 
+    @property
+    def values(self) -> dict[str, tuple[float, str]]:
+        """The value and its text for each chart, without unknown values, which are not 0."""
+        tokens, cost = figures.spent(self.total)
+        found: dict[str, tuple[float, str]] = {}
+        if self.number and self.verdict:
+            found["Score"] = self.verdict.score, figures.score(self.verdict.score)
+        if self.number and self.total.known_cost_usd:
+            found["Cost"] = self.total.known_cost_usd, cost
+        if self.number and self.total.tokens:
+            found["Tokens"] = self.total.tokens, tokens
+        if self.failing is not None:
+            found["Failing tests"] = self.failing, f"{self.failing:,}"
+        return found
+
 
 class RunPage:
     """One run as a page shows it."""
@@ -143,9 +158,7 @@ class RunPage:
                     entries[0].observation = event.response
                     data = self._words(self._narrative.message).strip().encode(errors="replace")
                     if b"\n" in data or len(data) > LONGEST_WORDS:  # else its line shows it whole
-                        entries[0].output = _excerpt(
-                            data[:_LONGEST], data[_LONGEST:][-_LONGEST:], len(data) - 2 * _LONGEST
-                        )
+                        entries[0].output = _excerpt((data[:_LONGEST], data[_LONGEST:][-_LONGEST:]), len(data))
             case events.ToolResultRecorded() | events.QuestionAnswered():
                 entries[0].observation = event.observation
             case events.BaselineTaken() | events.ValidatorsFinished():
@@ -179,13 +192,12 @@ class RunPage:
             part.left_out, part.entries = len(part.entries) - len(kept), kept
             part.is_open = len(self.rounds) <= _OPEN or part is self.rounds[-1] or any(map(self.is_cited, kept))
         entries = [entry for part in self.rounds for entry in part.entries]
-        newest = len(entries) - _OUTPUTS
-        for index, entry in enumerate(entries):
+        usual = min(_LONGEST, _OUTPUTS // (2 * max(len(entries), 1)))
+        for entry in entries:
             output = entry.observation.output if entry.observation and not entry.is_hidden else None
-            if output and output.size and (index >= newest or self.is_cited(entry)):
-                size = _LONGEST if len(entries) <= _MANY or self.is_cited(entry) else _SHORTEST
+            if output and output.size:
                 try:
-                    entry.output = _excerpt(*ends(output, size), output.size - 2 * size)
+                    entry.output = _excerpt(ends(output, _LONGEST if self.is_cited(entry) else usual), output.size)
                 except RecordError as error:
                     entry.output = Excerpt(f"The output cannot be read: {error.message}")
 
@@ -204,9 +216,10 @@ class RunPage:
             target.files, target.lines_left_out = files_of(text, most)
 
 
-def _excerpt(head: bytes, tail: bytes, left_out: int) -> Excerpt:
-    texts = [clean(part.decode(errors="replace").expandtabs(4)).strip("\n") for part in (head, tail)]
-    return Excerpt(texts[0], f"{left_out:,} bytes" if left_out > 0 and tail else "", texts[1])
+def _excerpt(ends: tuple[bytes, bytes], size: int) -> Excerpt:
+    head, tail = (clean(part.decode(errors="replace").expandtabs(4)).strip("\n") for part in ends)
+    left_out = size - sum(map(len, ends))
+    return Excerpt(head, f"{left_out:,} bytes" if left_out > 0 else "", tail)
 
 
 class Chart(NamedTuple):
@@ -219,37 +232,19 @@ class Chart(NamedTuple):
     last: int
 
 
-def _value(part: Round, title: str) -> tuple[float, str] | None:
-    """Return value and text of a round for a chart; None if the value is unknown, which is not 0."""
-    usage = part.total if part.number else Usage()
-    match title:
-        case "Score" if part.number and part.verdict:
-            return part.verdict.score, figures.score(part.verdict.score)
-        case "Cost" if usage.known_cost_usd:
-            return usage.known_cost_usd, figures.spent(usage)[1]
-        case "Tokens" if usage.tokens:
-            return usage.tokens, figures.spent(usage)[0]
-        case "Failing tests" if part.failing is not None:
-            return part.failing, f"{part.failing:,}"
-        case _:
-            return None
-
-
 def _add_charts(pages: Sequence[RunPage]) -> None:
     """Add the charts of each run, all drawn to one scale: score, cost or else tokens, and failing tests."""
-    rounds = [(page, part) for page in pages for part in page.rounds]
-    spend = "Cost" if any(_value(part, "Cost") for _, part in rounds) else "Tokens"
-    points = [
-        (page, title, part.number, *value)
-        for title in ("Score", spend, "Failing tests")
-        for page, part in rounds
-        if (value := _value(part, title))
-    ]
-    numbers = [point[2] for point in points]
-    for (page, title), group in groupby(points, key=lambda point: point[:2]):
-        top = max(point[3:] for point in points if point[1] == title)
-        scale = (1.0, "1.00") if title == "Score" else top
-        page.charts.append(Chart(title, [point[2:] for point in group], scale, min(numbers), max(numbers)))
+    values = [(page, part.number, part.values) for page in pages for part in page.rounds]
+    spend = "Cost" if any("Cost" in found for _, _, found in values) else "Tokens"
+    titles = ("Score", spend, "Failing tests")
+    numbers = [number for _, number, found in values if found.keys() & set(titles)]
+    for title in titles:
+        drawn = [(page, number, *found[title]) for page, number, found in values if title in found]
+        for page in pages:
+            points = [point[1:] for point in drawn if point[0] is page]
+            if points:
+                top = (1.0, "1.00") if title == "Score" else max(point[2:] for point in drawn)
+                page.charts.append(Chart(title, points, top, min(numbers), max(numbers)))
 
 
 def _text(value: Any) -> Any:

@@ -35,16 +35,14 @@ def show_text(
     records: Iterable[Record],
     *,
     folder: str,
-    has_outcome: Callable[[], bool] = lambda: True,
     lost: Callable[[], bool] = lambda: False,
     words: Callable[[TranscriptRef], str] | None = None,
     columns: int | None = None,
 ) -> Iterator[str]:
     """Yield the text of each record, in memory that does not grow with the log.
 
-    `has_outcome` returns whether there is an outcome.json, `lost` whether the process of a run that has not ended is gone;
-    both are called after the last record. `words` reads a message of the transcript; the last one of each round is shown,
-    that of the whole run with all of its lines.
+    `lost`, which is called after the last record, returns whether the process of a run that has not ended is gone. `words`
+    reads a message of the transcript; the last one of each round is shown, that of the whole run with all of its lines.
     """
     narrative, state, answer = Narrative(words=words), None, ""
     for record in records:
@@ -57,34 +55,25 @@ def show_text(
         # Code, or a list within a list, keeps its indentation.
         others = (Quoted(line) if line[:1].isspace() else Fact("", line) for line in more)
         yield laid_out([Fact("answer", first), *others], columns)
-    yield laid_out(_end(state, narrative, folder, has_outcome=has_outcome(), lost=lost()), columns)
+    yield laid_out(_end(state, narrative, folder, lost), columns)
 
 
-def show_live(
-    records: Iterable[Record],
-    progress: Progress,
-    *,
-    folder: str,
-    has_outcome: Callable[[], bool],
-    lost: Callable[[], bool],
-) -> None:
-    """Show the records of a run as the run itself does; `has_outcome` and `lost` as in `show_text`."""
+def show_live(records: Iterable[Record], progress: Progress, *, folder: str, lost: Callable[[], bool]) -> None:
+    """Show the records of a run as the run itself does; `lost` as in `show_text`."""
     state = None
     for record in records:
         state = apply(state, record)
         progress.on_record(record)
-    progress.close(_end(state, progress.narrative, folder, has_outcome=has_outcome(), lost=lost()))
+    progress.close(_end(state, progress.narrative, folder, lost))
 
 
-def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outcome: bool, lost: bool) -> Iterator[Line]:
+def _end(state: RunState | None, narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterator[Line]:
     if state is None:
         yield Fact("empty", "The log of this run has no events.")
         return
-    ended = state.status is not GoalStatus.RUNNING
-    outcome = outcome_of(state, folder if has_outcome else "")
-    if not (ended and has_outcome):
-        yield Fact("folder", home_path(folder), whole=True)
-    if ended or not lost:
+    yield Fact("folder", home_path(folder), whole=True)
+    ended, outcome = state.status is not GoalStatus.RUNNING, outcome_of(state)
+    if ended or not lost():
         red = narrative.red if ended else ()
         yield from closing_lines(outcome, red=red, shown=narrative.missing, origin=narrative.origin)
         return

@@ -204,7 +204,8 @@ class SnapshotReader:
 def _beside_the_tree(unstored: bytes, repositories: bytes) -> dict[str, str]:
     """Return what identifies the content of a snapshot that is not in its tree: unstored files, and repositories."""
     files = {path: f"{entry.mode} {entry.blob} not kept" for path, entry in read_manifest(unstored).items()}
-    return files | json.loads(repositories)
+    found: dict[str, str] = json.loads(repositories)
+    return files | found
 
 
 def _kind(path: str, was: str, now: str) -> Literal["added", "modified", "deleted", "repository"]:
