@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goalrunner.core.agent_ports import Message
+from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import Reply
+from goalrunner.llm import LLM, Reply
 
 _NONCE = re.compile(r"Fences of this audit carry (\w+)")
 _HEADING = re.compile(
@@ -104,11 +105,11 @@ def verdict(criteria: Mapping[str, Sequence[Mapping[str, str]]], /, **changes: A
 
 
 @dataclass
-class Judge:
+class Judge(LLM):
     """The surface of a model, for a judge. `prompts` is what it was asked."""
 
     model: str = "scripted/judge"
-    account: str = "judge"
+    account: Account = "judge"
     api_key_env: str | None = None
     usage: Usage = field(default_factory=Usage)
     prompts: list[Prompt] = field(default_factory=list)
@@ -121,7 +122,7 @@ class Judge:
         *,
         schema: dict[str, Any] | None = None,
         schema_name: str = "answer",
-        temperature: float | None = None,
+        **_: Any,
     ) -> Reply:
         """Answer the audit, or give a second opinion."""
         self.usage = self.usage + _ONE_CALL
@@ -135,24 +136,6 @@ class Judge:
     def answer(self, prompt: Prompt) -> str:
         """The verdict on a prompt."""
         raise NotImplementedError
-
-    def context_window(self) -> int | None:
-        """Large enough."""
-        return None
-
-    def has_price(self) -> bool:
-        """It costs nothing."""
-        return True
-
-    def check(self) -> None:
-        """There is nothing to check."""
-
-    async def foresee(self) -> str:
-        """There is nothing to warn of."""
-        return ""
-
-    def skip(self, replies: int) -> None:
-        """There is nothing to skip."""
 
 
 @dataclass
