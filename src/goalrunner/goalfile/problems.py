@@ -1,17 +1,17 @@
-"""Problems of a goal file: their places, and their messages, made from pydantic's errors and the JSON schema."""
+"""Problems of a goal file: their places, and their messages, made from pydantic's errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, shown
 from goalrunner.core.field_types import InnerError
+from goalrunner.core.goal import SHORT_KEYS, SHORT_TABLES, Goal
 from goalrunner.goalfile.toml_text import NO_POSITIONS, NOWHERE, Key, Place, Positions
 
 
@@ -35,9 +35,6 @@ class Problems:
         if self.found:
             ordered = sorted(self.found, key=lambda problem: (problem.line or float("inf"), problem.column))
             raise GoalFileError(path, tuple(ordered))
-
-
-Node = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -111,61 +108,42 @@ def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Ke
         elif is_key or detail["type"] == "extra_forbidden":
             _report_unknown(spot, spot_of(path[:-2] if is_key else path[:-1]), model)
         else:
-            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, spot.path, model))
+            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, spot.path))
 
 
 _KINDS = {
     "string": "a string",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "object": "a table",
-    "array": "a list",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "tuple": "a list of strings",
+    "dict": "a table",
+    "model": "a table",
 }
-"""Types of the JSON schema in words."""
-_OF_TYPES = ("string_type", "int_", "float_", "bool_", "dict_", "model_", "tuple_")
-"""Prefixes of pydantic's names for errors of a wrong type."""
-_WRITTEN = {
-    "budget": "[budget] cost_usd = 2.50",
-    "workspace": '[workspace] path = "..."',
-    "validator": '[[validators]] with run = "..."',
-}
-"""Keys that are often written in another form, and what to write."""
+"""Types by the beginning of pydantic's name for an error of a wrong type: `int_type`, `int_from_float`."""
+_SIZES = ("string_too_short", "tuple_too_short")
+_LIMITS = {"stall_rounds", "max_iterations", "tokens", "cost_usd"}
 
 
-def _reason(detail: Any, path: Key, model: type[BaseModel]) -> str:
+def _reason(detail: Any, path: Key) -> str:
     """Return the message for the value at `path`: for a wrong type our own, else pydantic's."""
-    types = {node.get("type"): node for node in _nodes(model, path)}
-    nodes = [node for node in types.values() if node.get("type") in _KINDS]
-    if nodes and detail["type"].startswith(_OF_TYPES):
-        of_strings = any(node.get("items", {}).get("type") == "string" for node in nodes)
-        kinds = dict.fromkeys(_KINDS[node["type"]] for node in nodes)
-        wanted = " or ".join(f"{one} of strings" if one == "a list" and of_strings else one for one in kinds)
-        form = _WRITTEN.get(".".join(part for part in path if isinstance(part, str)))
-        remedy = f"; write {form}" if form and ("a table" in kinds or isinstance(detail["input"], dict)) else ""
-        return f"must be {wanted}, not {kind(detail['input'])}{remedy}"
-    is_limit = detail.get("ctx", {}).get("ge") == 1 or detail["type"] == "greater_than"
-    lifted = "; write inf to lift the limit" if is_limit and "null" in types else ""
-    return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(detail['input'])}{lifted}"
-
-
-_PARSER = 'was removed; write stream = "claude", or the name of another agent whose parser reads the output'
-_TRIAL = "was removed: goal doctor --try runs one real round with the agent's own provider; remove it"
-_REMOVED = {
-    "clean_proof": 'was removed; write [workspace] check = "in-place" to run validators in the workspace itself',
-    "link": 'was removed; name folders of installed packages with dependencies = ["..."]',
-    "jailed_env": "was renamed; write sandbox_env",
-    **dict.fromkeys(("rules", "session_after"), _PARSER),
-    **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
-}
-"""Keys of earlier versions, with what to write instead."""
+    given, top = detail["input"], str(path[0])
+    wanted = _KINDS.get(detail["type"].partition("_")[0])
+    if wanted and detail["type"] not in _SIZES:
+        remedy = ""
+        if path in (("validator",), ("agent", "command")):
+            wanted = "a string or a list of strings"
+        if path[0] == "validator" and isinstance(given, dict):
+            remedy = "; write [[validators]]"
+        elif wanted == "a table" and len(path) == 1:
+            wanted, remedy = f"{'a string or ' if top in SHORT_TABLES else ''}a table", f"; write [{top}]"
+        return f"must be {wanted}, not {kind(given)}{remedy}"
+    lifted = "; write inf to lift the limit" if detail["type"].startswith("greater_") and path[-1] in _LIMITS else ""
+    return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(given)}{lifted}"
 
 
 def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
     key, valid = str(spot.path[-1]), _keys(model, table.path)
-    if key in _REMOVED:
-        spot.wrong_key(f"{spot.label} {_REMOVED[key]}")
-        return
     homes = [header for header, path in _tables(model) if key in _keys(model, path)]
     if homes:
         remedy = f"it belongs {' or '.join(homes)}"
@@ -181,39 +159,21 @@ def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
 def _tables(model: type[BaseModel]) -> Iterator[tuple[str, Key]]:
     """Yield each table that may hold a misplaced key, in words, and its path."""
     yield "at the top of the file, before the first table", ()
-    for name in _schema(model).get("properties", {}):
+    for name in model.model_fields:
         yield f"in [{name}]", (name,)
         yield f"in [[{name}]]", (name, 0)
 
 
-@cache
-def _schema(model: type[BaseModel]) -> Node:
-    return model.model_json_schema()
-
-
 def _keys(model: type[BaseModel], path: Key) -> set[str]:
-    nodes = _nodes(model, path)
-    named = {key for node in nodes for key in node.get("propertyNames", {}).get("enum", ())}
-    return named.union(*(node.get("properties", {}) for node in nodes))
-
-
-def _nodes(model: type[BaseModel], path: Key) -> list[Node]:
-    """Return the schemas that the value at `path` may have."""
-    root = _schema(model)
-    nodes = _branches(root, root)
+    """Return the keys of the table at `path`."""
+    node: Any = model
     for step in path:
-        nodes = [found for node in nodes for found in _branches(root, _child(node, step))]
-    return nodes
-
-
-def _branches(root: Node, node: Node) -> list[Node]:
-    if "$ref" in node:
-        return _branches(root, root["$defs"][node["$ref"].rpartition("/")[2]])
-    return [found for branch in node["anyOf"] for found in _branches(root, branch)] if "anyOf" in node else [node]
-
-
-def _child(node: Node, step: str | int) -> Node:
-    if isinstance(step, int):
-        return node.get("items") or {}
-    found = node.get("properties", {}).get(step) or node.get("additionalProperties")
-    return found if isinstance(found, dict) else {}
+        if isinstance(node, type) and issubclass(node, BaseModel):
+            field = node.model_fields.get(str(step))
+            node = field.annotation if field else None
+        else:  # an element of a list, or a value of a table with free keys
+            arguments = [one for one in get_args(node) if one is not ...]
+            node = arguments[-1] if arguments and isinstance(step, int) == (get_origin(node) is tuple) else None
+    if isinstance(node, type) and issubclass(node, BaseModel):
+        return {*node.model_fields, *(SHORT_KEYS if node is Goal else ())}
+    return set(get_args(get_args(node)[0])) if get_origin(node) is dict else set()
