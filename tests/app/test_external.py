@@ -12,7 +12,7 @@ import pytest
 from goalrunner.app import session
 from goalrunner.app.external_agent import check_installed, external_notes, refuse_unsupported, resolve_agent
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.sandbox import RunLocation, choose_sandbox, workspace_of
+from goalrunner.app.sandbox import choose_sandbox
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentNotInstalled, UsageError
 from goalrunner.core.goal import Goal
@@ -202,9 +202,7 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(place: Path, tm
     wanted = wanted.model_copy(update={"workspace": wanted.workspace.model_copy(update={"sandbox": "auto"})})
     one = resolve_agent(wanted, environ)
     assert one is not None
-    cell = choose_sandbox(
-        wanted, RunLocation(workspace_of(wanted), (tmp_path / "home").resolve(), environ)
-    ).agent_policy(own, ())
+    cell = choose_sandbox(wanted, tmp_path / "home", environ).agent_policy(own, ())
     with pytest.raises(AgentNotInstalled, match=f"{user}/agent: not found in the sandbox"):
         check_installed(one, place, environ, cell)
     check_installed(one, place, environ)

@@ -18,7 +18,7 @@ from goalrunner.app.keywords import Callback
 from goalrunner.app.preflight import choose_environment, describe_checks, needs_environment
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
-from goalrunner.app.sandbox import RunLocation, Sandbox, choose_sandbox, workspace_of
+from goalrunner.app.sandbox import Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import arun
 from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing
 from goalrunner.core.events import Account, BaselineTaken, Event
@@ -153,7 +153,7 @@ def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbo
         why = f"{choice.why}; only a goal with [workspace] sandbox needs it"
         return Check("sandbox", "note", why, choice.remedy), None
     try:
-        sandbox = choose_sandbox(goal, RunLocation(folder, goal_home(environ).resolve(), environ))
+        sandbox = choose_sandbox(goal, goal_home(environ), environ)
     except GoalError as error:
         return Check("sandbox", "bad", error.message, error.hint), None
     choice = sandbox.choice

@@ -95,7 +95,7 @@ def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> 
         config.workspace,
         sandbox.launcher(launcher, run_id, checks=False),
         child_environment(sandbox.environ, extra=goal.agent.env, withhold=config.withheld),
-        config.location.secret,
+        sandbox.secret,
     )
 
 

@@ -213,11 +213,11 @@ _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
 
 def secret_notes(frozen: str, goal_file: Path | None) -> tuple[str, ...]:
     """Return a warning if the goal holds literal secrets, which the text kept with the run does not."""
-    if not (places := [_name(place) for place, _ in _redacted(tomllib.loads(frozen))]):
+    if not (names := [name for name, _, _ in _redacted(tomllib.loads(frozen))]):
         return ()
     resume = f"goal resume reads it from {goal_file or 'the file of the agent'} again"
     advice = "export it as a variable, which the agent and the checks get, and write $NAME instead"
-    return (f"{', '.join(places)}: a secret is not stored with the run, and {resume}; {advice}",)
+    return (f"{', '.join(names)}: a secret is not stored with the run, and {resume}; {advice}",)
 
 
 def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -236,37 +236,28 @@ def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]
             f"a secret that was not stored with the run cannot be read again: {error.message}",
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
-    found = dict(_texts(tomllib.loads(dump_goal(goal))))
-    for place, kept in list(_redacted(table)):
-        value = found.get(place)
-        variable = place[0] == "validators" and "env" in place
-        if value is None or redact(value) != kept or (variable and _UNQUOTED.match(value)):
-            where = f"{_name(place)} in {goal_file or 'the file of the agent'} was changed after the run began"
+    found = {name: holder[key] for name, holder, key in _texts(tomllib.loads(dump_goal(goal)))}
+    for name, holder, key in _redacted(table):
+        value = found.get(name)
+        is_variable = name.startswith("validators") and ".env." in name
+        if value is None or redact(value) != holder[key] or (is_variable and _UNQUOTED.match(value)):
+            where = f"{name} in {goal_file or 'the file of the agent'} was changed after the run began"
             raise UsageError(where, f"put it back, or {NEW_RUN}")
-        target: Any = table
-        for step in place[:-1]:
-            target = target[step]
-        target[place[-1]] = value
+        holder[key] = value
     return table
 
 
-Place = tuple[str | int, ...]  # where a text is in a goal: keys, and positions in lists
+def _texts(holder: Any, above: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each text in a table: its name, such as `validators[0].env.TOKEN`, and the table or list and the key in it."""
+    for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
+        name = f"{above}[{key}]" if isinstance(key, int) else f"{above}.{key}".removeprefix(".")
+        if isinstance(item, str):
+            yield name, holder, key
+        elif isinstance(item, dict | list):
+            yield from _texts(item, name)
 
 
-def _texts(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
-    """Yield the texts in a table with their places."""
-    if isinstance(value, str):
-        yield place, value
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(item, (*place, key))
-
-
-def _redacted(table: Any) -> Iterator[tuple[Place, str]]:
-    """Yield the texts in which a secret was replaced. Those of [redact] are stored unchanged."""
-    return ((place, text) for place, text in _texts(table) if is_redacted(text) and place[0] != "redact")
-
-
-def _name(place: Place) -> str:
-    """Return the key as a person writes it: `validators[0].env.TOKEN`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+def _redacted(table: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return the texts in which a secret was replaced. Those of [redact] are stored unchanged."""
+    found = (text for text in _texts(table) if not text[0].startswith("redact."))
+    return [text for text in found if is_redacted(text[1][text[2]])]

@@ -12,7 +12,7 @@ from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse
 from goalrunner.app.preflight import Choice, choose_environment, needs_environment, refuse_invalid_commands
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions, goal_models, goal_redactor, withheld
-from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, secret_goal_file, workspace_of
+from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, workspace_of
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
@@ -41,7 +41,6 @@ class RunConfig:
 
     goal: Goal
     options: RunOptions
-    location: RunLocation
     agent: ResolvedAgent | None  # the external agent, unless the calling program passed a conversation
     models: dict[Account, LLM]
     withheld: tuple[str, ...]  # environment variables that no child process gets
@@ -56,7 +55,7 @@ class RunConfig:
     @property
     def workspace(self) -> Path:
         """The workspace, absolute and without links."""
-        return self.location.workspace
+        return self.sandbox.workspace
 
     @property
     def sandbox_name(self) -> str:
@@ -81,14 +80,14 @@ class RunConfig:
         if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
             labels.append(REPORTED_LABEL)
         labels += self.options.labels
-        if hidden_readable(goal, self.workspace, self.location.secret, sandboxed=self.sandbox_name != NONE):
+        if hidden_readable(goal, self.workspace, self.sandbox.secret, sandboxed=self.sandbox_name != NONE):
             labels.append(HIDDEN_READABLE)
         return tuple(labels)
 
     def check_requirements(self) -> None:
         """Check agent, models and validators before anything is spent. Raise GoalError."""
         if self.agent is not None:
-            policy = self.sandbox.agent_policy(self.location.home, self.agent.preset.home)
+            policy = self.sandbox.agent_policy(self.sandbox.home, self.agent.preset.home)
             check_installed(self.agent, self.workspace, self.options.environ, policy)
         for llm in self.models.values():
             llm.check()
@@ -134,10 +133,8 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
             f"the validators cannot run while the agent keeps working: {why}",
             "use a system with overlays and remove check from the goal file, or give [workspace] setup for a checkout",
         )
-    secret = secret_goal_file(goal, options.goal_file)
-    location = RunLocation(workspace_of(goal), Path(os.path.realpath(options.home)), environ, secret)
-    sandbox = choose_sandbox(goal, location)
-    return RunConfig(goal, options, location, agent, models, names, redactor, sandbox, check)
+    sandbox = choose_sandbox(goal, options.home, environ, options.goal_file)
+    return RunConfig(goal, options, agent, models, names, redactor, sandbox, check)
 
 
 def _refuse_unfit(goal: Goal, options: RunOptions, models: dict[Account, LLM], agent: ResolvedAgent | None) -> None:

@@ -52,20 +52,6 @@ def clear_own(home: Path, *run_ids: str) -> None:
             clear(home / CHECKOUTS / run_id)
 
 
-@dataclass(frozen=True)
-class RunLocation:
-    """Where a run happens. `home` is GOAL_HOME; `secret` is a goal file that commands must not read. Paths are without links."""
-
-    workspace: Path
-    home: Path
-    environ: Mapping[str, str]
-    secret: Path | None = None
-
-    @property
-    def user_home(self) -> Path:
-        return Path(os.path.realpath(self.environ.get("HOME") or Path.home()))
-
-
 def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
     """Return the goal file that commands in a sandbox must not read, without links; None if there is no such file.
 
@@ -115,11 +101,17 @@ NONE = "none"  # the name if there is no sandbox
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The sandbox of a run, chosen once. Without one, `choice.sandbox` is None and commands run as the user."""
+    """The sandbox of a run, chosen once. Without one, `choice.sandbox` is None and commands run as the user.
+
+    Paths are absolute and without links.
+    """
 
     goal: Goal
-    location: RunLocation
+    workspace: Path
+    home: Path  # GOAL_HOME
+    outer_environ: Mapping[str, str]  # the environment of `goal` itself
     choice: Choice
+    secret: Path | None = None  # a goal file that commands must not read
     hides: tuple[Path, ...] = ()  # GOAL_HOME, the default GOAL_HOME, and the logins of all agents
 
     @property
@@ -130,7 +122,7 @@ class Sandbox:
     @property
     def environ(self) -> Mapping[str, str]:
         """The environment of commands."""
-        return self.location.environ if self.choice.sandbox is None else sandbox_environment(self.location.environ)
+        return self.outer_environ if self.choice.sandbox is None else sandbox_environment(self.outer_environ)
 
     def notes(self, *, has_own_agent: bool = False) -> tuple[str, ...]:
         """Return notes for people about the sandbox. `has_own_agent`: the calling program made the conversation."""
@@ -152,21 +144,21 @@ class Sandbox:
         """Return a launcher that starts commands of the agent, or of the `checks`, in the sandbox."""
         if self.choice.sandbox is None:
             return inner
-        own, workspace = self.own_folder(run_id), self.location.workspace
-        roots = [WritableRoot(workspace, own / ("checks-tmp" if checks else "agent-tmp"))]
+        own = self.own_folder(run_id)
+        roots = [WritableRoot(self.workspace, own / ("checks-tmp" if checks else "agent-tmp"))]
         if checks:
-            roots.insert(0, WritableRoot(own / ROOM, own / ROOM_TMP, (workspace,)))
+            roots.insert(0, WritableRoot(own / ROOM, own / ROOM_TMP, (self.workspace,)))
         within = Confinement(
             hidden=tuple(filter(Path.exists, self.hides)),
-            emptied=tuple(filter(None, (self.location.secret,))),
-            readable=visible_paths(self.location.environ),
+            emptied=tuple(filter(None, (self.secret,))),
+            readable=visible_paths(self.outer_environ),
             network=self.goal.workspace.network,
         )
         return SandboxedLauncher(inner, SandboxPolicy(self.choice.sandbox, tuple(roots), within))
 
     def own_folder(self, run_id: str) -> Path:
         """Return the folder for what commands of a run write outside of the workspace."""
-        return Path(os.path.realpath(self.location.home / CHECKOUTS / run_id))
+        return Path(os.path.realpath(self.home / CHECKOUTS / run_id))
 
     def agent_policy(self, own: Path, paths: Iterable[str]) -> SandboxPolicy | None:
         """Return the policy of an external agent that needs these `paths` below HOME; None without a sandbox.
@@ -177,35 +169,36 @@ class Sandbox:
         """
         if self.choice.sandbox is None:
             return None
-        environ, user = self.location.environ, self.location.user_home
+        environ, user = self.outer_environ, _user_home(self.outer_environ)
         theirs = tuple(Path(os.path.realpath(user / path)) for path in paths)
         inner = Confinement(
             writable=theirs,
             readable=(*visible_paths(environ, user), *(user / name for name in (".gitconfig", ".config/git"))),
             hidden=tuple(path for path in self.hides if path.exists() and path not in theirs),
-            emptied=tuple(filter(None, (self.location.secret,))),
+            emptied=tuple(filter(None, (self.secret,))),
             home=(user, own / "agent-home"),
         )
-        return SandboxPolicy(self.choice.sandbox, (WritableRoot(self.location.workspace, own / "agent-tmp"),), inner)
+        return SandboxPolicy(self.choice.sandbox, (WritableRoot(self.workspace, own / "agent-tmp"),), inner)
 
 
-def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
+def choose_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None) -> Sandbox:
     """Choose and try the sandbox of a goal; there may be none. Raise UsageError if the goal needs one and none works."""
-    config = goal.workspace
+    config, workspace, home = goal.workspace, workspace_of(goal), Path(os.path.realpath(home))
+    secret = secret_goal_file(goal, goal_file)
     if config.sandbox == "none":
         choice = Choice(None, "the goal has none", 'write [workspace] sandbox = "auto"')
     else:
-        choice = choose(location.environ, (location.workspace,), network=config.network)
+        choice = choose(environ, (workspace,), network=config.network)
         for path, what in (
-            (location.user_home, "your home folder"),
-            (location.home, "GOAL_HOME, where goal keeps its runs"),
+            (_user_home(environ), "your home folder"),
+            (home, "GOAL_HOME, where goal keeps its runs"),
         ):
-            if path.is_relative_to(location.workspace):  # no sandbox can hide it from commands
-                why = f"{path}, {what}, lies in the workspace {location.workspace}, which commands can write"
+            if path.is_relative_to(workspace):  # no sandbox can hide it from commands
+                why = f"{path}, {what}, lies in the workspace {workspace}, which commands can write"
                 choice = Choice(None, why, "name another workspace: --workspace DIR")
                 break
     if choice.sandbox is not None:
-        return Sandbox(goal, location, choice, _hidden(goal, location))
+        return Sandbox(goal, workspace, home, environ, choice, secret, _hidden(goal, home, environ))
     if not config.network:
         why = f"network = false needs a sandbox: {choice.why}"
         raise UsageError(why, f"{choice.remedy}, or remove network = false")
@@ -214,18 +207,22 @@ def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
             f'sandbox = "bwrap" does not work here: {choice.why}',
             f'{choice.remedy}, or write sandbox = "auto" to continue without one',
         )
-    return Sandbox(goal, location, choice)
+    return Sandbox(goal, workspace, home, environ, choice, secret)
 
 
-def _hidden(goal: Goal, location: RunLocation) -> tuple[Path, ...]:
-    usual = goal_home({name: value for name, value in location.environ.items() if name != "GOAL_HOME"})
-    homes = (location.home, Path(os.path.realpath(usual)))
+def _user_home(environ: Mapping[str, str]) -> Path:
+    return Path(os.path.realpath(environ.get("HOME") or Path.home()))
+
+
+def _hidden(goal: Goal, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    usual = goal_home({name: value for name, value in environ.items() if name != "GOAL_HOME"})
     try:
-        presets = all_presets(goal.agents, location.environ)
+        presets = all_presets(goal.agents, environ)
     except GoalFileError as error:
         raise UsageError(
             f"the sandbox hides the logins of all agents, and one of them cannot be read:\n{error.message}",
             "correct that file, or remove it",
         ) from error
     logins = (path for preset in presets.values() for path in preset.home)
-    return (*dict.fromkeys(homes), *private_paths(location.user_home, logins))
+    homes = dict.fromkeys((home, Path(os.path.realpath(usual))))
+    return (*homes, *private_paths(_user_home(environ), logins))
