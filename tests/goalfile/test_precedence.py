@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import GoalFileError, Problem, UsageError
-from goalrunner.goalfile.layers import option_of
-from goalrunner.goalfile.loading import load_goal_text, resolve_goal
+from goalrunner.goalfile.loading import load_goal_text, option_of, resolve_goal
 
 FILE = "objective='file'\nmodel='file/a'\njudge='file/j'\nvalidator='file'\ntimeout=1\nmax_iterations=2\n"
 OPTIONS: dict[str, Any] = {"objective": "option", "validators": ["pytest -q"], "agent.model": "option/a"}

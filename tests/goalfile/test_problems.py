@@ -12,8 +12,8 @@ from goalrunner.core.errors import ExitCode, GoalFileError
 from goalrunner.core.field_types import parse_duration
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Expectation, JudgeConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.goalfile.layers import OPTIONS, SECTIONS
-from goalrunner.goalfile.loading import load_goal_text
+from goalrunner.goalfile.layers import SECTIONS
+from goalrunner.goalfile.loading import OPTIONS, load_goal_text
 
 OVERWRITTEN = (
     "not valid TOML: cannot overwrite a value; a key is given twice, or in its short form beside its table: "

@@ -14,8 +14,7 @@ from goalrunner.core.errors import UsageError, listed, nearest, quoted
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import RESERVED_AGENTS, Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN
-from goalrunner.goalfile.layers import Layer
-from goalrunner.goalfile.problems import Problems, Source, Spot, report
+from goalrunner.goalfile.layers import Layer, Problems, Source, Spot, report
 from goalrunner.goalfile.toml_text import Key, parse, read_text
 
 

@@ -1,20 +1,93 @@
-"""The layers of a goal: file, environment and options, with the names of options."""
+"""The layers of a goal: file, environment and options; where each value was written, and the problems found there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.errors import nearest, quoted
-from goalrunner.core.field_types import SCRIPTED
+from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, shown
+from goalrunner.core.field_types import SCRIPTED, InnerError
 from goalrunner.core.goal import SHORT_KEYS, SHORT_TABLES, Goal, short_form_conflicts, validator_tables
 from goalrunner.core.goal_tables import BUILTIN
-from goalrunner.goalfile.problems import Problems, Source, Spot
-from goalrunner.goalfile.toml_text import Key
+from goalrunner.goalfile.toml_text import NO_POSITIONS, NOWHERE, Key, Place, Positions
+
+
+@dataclass
+class Problems:
+    """The problems found so far, and the keys that need no second message."""
+
+    found: dict[Problem, None] = field(default_factory=dict)
+    excused: set[Key] = field(default_factory=set)
+
+    def add(self, message: str, key: str = "", place: Place = NOWHERE) -> None:
+        """Add a problem, unless it is already known."""
+        self.found[Problem(message=message, key=key, line=place[0], column=place[1])] = None
+
+    def excuses(self, *paths: Key) -> bool:
+        """Return whether a problem is already known at, above or below one of these keys."""
+        return any(known[: len(path)] == path[: len(known)] for known in self.excused for path in paths)
+
+    def raise_any(self, path: str) -> None:
+        """Raise all problems at once, in the order of the file, those without a line last. Do nothing if there are none."""
+        if self.found:
+            ordered = sorted(self.found, key=lambda problem: (problem.line or float("inf"), problem.column))
+            raise GoalFileError(path, tuple(ordered))
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of values: a file, the options, or the environment."""
+
+    problems: Problems
+    base: Path = Path()
+    """The folder that relative paths start from."""
+    positions: Positions = NO_POSITIONS
+    names: Mapping[Key, str] = field(default_factory=dict)
+    """Names of keys that differ from the dotted name: `--timeout`, `GOAL_MODEL`."""
+    textual: bool = False
+    """Whether numbers may be text, as on a command line."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """The place of a value in its source, to report problems there."""
+
+    source: Source
+    path: Key = ()
+
+    @property
+    def label(self) -> str:
+        """The name of the key for messages."""
+        for length in range(len(self.path), 0, -1):
+            if name := self.source.names.get(self.path[:length]):
+                return name
+        return ".".join(str(part) for part in self.path if not isinstance(part, int))
+
+    @property
+    def header(self) -> str:
+        """The name of the table as its header is written."""
+        return f"[[{self.label}]]" if self.path and isinstance(self.path[-1], int) else f"[{self.label}]"
+
+    def item(self, step: str | int) -> Spot:
+        """Return the spot of a value inside this one."""
+        return Spot(self.source, (*self.path, step))
+
+    def wrong(self, rest: str) -> None:
+        """Report a wrong value; the message is the key's name and `rest`."""
+        self._note(f"{self.label} {rest}", self.source.positions.value(self.path))
+
+    def wrong_key(self, message: str) -> None:
+        """Report a wrong key, or its table as a whole."""
+        self._note(message, self.source.positions.key(self.path))
+
+    def _note(self, message: str, place: Place) -> None:
+        self.source.problems.add(message, self.label, place)
+        self.source.problems.excused.add(self.path)
+
 
 SECTIONS: dict[str, type[BaseModel]] = {
     name: info.annotation
@@ -137,21 +210,92 @@ def _spelled(path: tuple[str, ...], value: object) -> object:
     return value
 
 
-OPTIONS = {
-    "agent.use": "--agent",
-    "agent.model": "--model",
-    "judge.model": "--judge",
-    "validators": "--validator",
-    "success_criteria": "--criterion",
-    "constraints": "--constraint",
-    "workspace.path": "--workspace",
-    "budget.tokens": "--tokens",
-    "budget.cost_usd": "--cost",
-    "budget.allow_unenforced": "--allow-unenforced",
+def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Key], Spot]) -> None:
+    """Report all problems of a validation except a missing objective; `spot_of` returns the spot of a model's path."""
+    for detail in error.errors(include_url=False):
+        path, reason = detail["loc"], detail.get("ctx", {}).get("error")
+        is_key = path[-1:] == ("[key]",)
+        spot = spot_of(path[:-1] if is_key else path)
+        if path == ("objective",) and detail["type"] == "missing":
+            continue
+        if isinstance(reason, InnerError):
+            spot = spot_of((*path, *reason.path))
+            if reason.key:
+                spot.wrong_key(reason.reason if reason.whole else f"{spot.label} {reason.reason}".lstrip())
+            else:
+                spot.wrong(reason.reason)
+        elif is_key and reason is not None:
+            table = Spot(spot.source, spot.path[:-1])
+            spot.wrong_key(f"{quoted(str(spot.path[-1]))} in {table.header} {reason}")
+        elif is_key or detail["type"] == "extra_forbidden":
+            _report_unknown(spot, spot_of(path[:-2] if is_key else path[:-1]), model)
+        else:
+            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, spot.path))
+
+
+_KINDS = {
+    "string": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "tuple": "a list of strings",
+    "dict": "a table",
+    "model": "a table",
 }
-"""Options with other names than their keys. The others follow from the key: `risk_class` is `--risk-class`."""
+"""Types by the beginning of pydantic's name for an error of a wrong type: `int_type`, `int_from_float`."""
+_SIZES = ("string_too_short", "tuple_too_short")
+_LIMITS = {"stall_rounds", "max_iterations", "tokens", "cost_usd"}
 
 
-def option_of(key: str) -> str:
-    """Return the option that sets a dotted key: `--max-iterations` for `max_iterations`."""
-    return OPTIONS.get(key, "--" + key.replace(".", "-").replace("_", "-"))
+def _reason(detail: Any, path: Key) -> str:
+    """Return the message for the value at `path`: for a wrong type our own, else pydantic's."""
+    given, top = detail["input"], str(path[0])
+    wanted = _KINDS.get(detail["type"].partition("_")[0])
+    if wanted and detail["type"] not in _SIZES:
+        remedy = ""
+        if path in (("validator",), ("agent", "command")):
+            wanted = "a string or a list of strings"
+        if path[0] == "validator" and isinstance(given, dict):
+            remedy = "; write [[validators]]"
+        elif wanted == "a table" and len(path) == 1:
+            wanted, remedy = f"{'a string or ' if top in SHORT_TABLES else ''}a table", f"; write [{top}]"
+        return f"must be {wanted}, not {kind(given)}{remedy}"
+    lifted = "; write inf to lift the limit" if detail["type"].startswith("greater_") and path[-1] in _LIMITS else ""
+    return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(given)}{lifted}"
+
+
+def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
+    key, valid = str(spot.path[-1]), _keys(model, table.path)
+    homes = [header for header, path in _tables(model) if key in _keys(model, path)]
+    if homes:
+        remedy = f"it belongs {' or '.join(homes)}"
+    elif near := nearest(key, valid):
+        remedy = f"did you mean {quoted(near)}?"
+        spot.source.problems.excused.add((*table.path, near))
+    else:
+        remedy = f"valid: {', '.join(sorted(valid))}"
+    where = f" in {table.header}" if table.path else ""
+    spot.wrong_key(f"unknown key {quoted(key)}{where}; {remedy}")
+
+
+def _tables(model: type[BaseModel]) -> Iterator[tuple[str, Key]]:
+    """Yield each table that may hold a misplaced key, in words, and its path."""
+    yield "at the top of the file, before the first table", ()
+    for name in model.model_fields:
+        yield f"in [{name}]", (name,)
+        yield f"in [[{name}]]", (name, 0)
+
+
+def _keys(model: type[BaseModel], path: Key) -> set[str]:
+    """Return the keys of the table at `path`."""
+    node: Any = model
+    for step in path:
+        if isinstance(node, type) and issubclass(node, BaseModel):
+            field = node.model_fields.get(str(step))
+            node = field.annotation if field else None
+        else:  # an element of a list, or a value of a table with free keys
+            arguments = [one for one in get_args(node) if one is not ...]
+            node = arguments[-1] if arguments and isinstance(step, int) == (get_origin(node) is tuple) else None
+    if isinstance(node, type) and issubclass(node, BaseModel):
+        return {*node.model_fields, *(SHORT_KEYS if node is Goal else ())}
+    return set(get_args(get_args(node)[0])) if get_origin(node) is dict else set()

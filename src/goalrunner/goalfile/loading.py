@@ -17,8 +17,7 @@ from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
 from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
-from goalrunner.goalfile.layers import Layer, file_layer, named_layer, option_of
-from goalrunner.goalfile.problems import Problems, Source, report
+from goalrunner.goalfile.layers import Layer, Problems, Source, file_layer, named_layer, report
 from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, parse, read_text, refusal
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -75,6 +74,26 @@ def _validated(table: Mapping[str, Any], layer: Layer, problems: Problems) -> Go
     except ValidationError as error:
         report(error, Goal, lambda path: layer.spot(path, problems))
         return None
+
+
+OPTIONS = {
+    "agent.use": "--agent",
+    "agent.model": "--model",
+    "judge.model": "--judge",
+    "validators": "--validator",
+    "success_criteria": "--criterion",
+    "constraints": "--constraint",
+    "workspace.path": "--workspace",
+    "budget.tokens": "--tokens",
+    "budget.cost_usd": "--cost",
+    "budget.allow_unenforced": "--allow-unenforced",
+}
+"""Options with other names than their keys. The others follow from the key: `risk_class` is `--risk-class`."""
+
+
+def option_of(key: str) -> str:
+    """Return the option that sets a dotted key: `--max-iterations` for `max_iterations`."""
+    return OPTIONS.get(key, "--" + key.replace(".", "-").replace("_", "-"))
 
 
 def _options(given: Mapping[str, Any], base: Path, problems: Problems) -> Layer:
