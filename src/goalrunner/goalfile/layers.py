@@ -243,7 +243,6 @@ _KINDS = {
     "model": "a table",
 }
 """Types by the beginning of pydantic's name for an error of a wrong type: `int_type`, `int_from_float`."""
-_SIZES = ("string_too_short", "tuple_too_short")
 _LIMITS = {"stall_rounds", "max_iterations", "tokens", "cost_usd"}
 
 
@@ -251,7 +250,7 @@ def _reason(detail: Any, path: Key) -> str:
     """Return the message for the value at `path`: for a wrong type our own, else pydantic's."""
     given, top = detail["input"], str(path[0])
     wanted = _KINDS.get(detail["type"].partition("_")[0])
-    if wanted and detail["type"] not in _SIZES:
+    if wanted and not detail["type"].endswith("_too_short"):
         remedy = ""
         if path in (("validator",), ("agent", "command")):
             wanted = "a string or a list of strings"
