@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from goalrunner.system.launcher import JOB_FILES
-from tests.default_runs import mark_runs
+from tests.default_runs import FOLDERS, mark_runs
 from tests.support.tables import print_tables
 
 # Assertions there show what they compared, also if another module imports them first.
@@ -36,13 +36,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore modules with a `pytestmark` that `-m` excludes: importing them would take a good part of the time."""
+    """Ignore modules of which `-m` selects no test: importing them would take a good part of the time."""
     expression = config.option.markexpr
-    if collection_path.suffix != ".py" or " or " in expression:
+    if not collection_path.match("test_*.py"):
         return None
-    (line,) = re.findall(r"^pytestmark = (.*)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE) or [""]
-    marks = set(re.findall(r"pytest\.mark\.(\w+)", line))
-    return True if marks & set(re.findall(r"\bnot (\w+)", expression)) else None
+    text = collection_path.read_text(encoding="utf-8")
+    marks = {FOLDERS.get(collection_path.parent.name), *re.findall(r"(?:mark\.|\b(?=hypothesis))(\w+)", text)}
+    wanted = set(re.findall(r"\w+", re.sub(r"\bnot (\w+|\(.*?\))", "", expression))) - {"and", "or"}
+    if wanted and wanted.isdisjoint(marks):
+        return True
+    (line,) = re.findall(r"^pytestmark = (.*)$", text, re.MULTILINE) or [""]
+    excluded = set() if " or " in expression else set(re.findall(r"\bnot (\w+)", expression))
+    return True if excluded & set(re.findall(r"mark\.(\w+)", line)) else None
 
 
 @pytest.hookimpl(tryfirst=True)
