@@ -169,7 +169,7 @@ def test_a_prune_that_is_killed_in_the_middle_is_finished_by_the_next(goal: Goal
     body = f"""
 import os, shutil, signal
 from pathlib import Path
-from goalrunner.snapshots import cleanup as removal
+from goalrunner.records import files as removal
 shutil.rmtree = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 removal.remove_whole(Path({str(goal.folder)!r}))
 """

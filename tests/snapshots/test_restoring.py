@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import WorkspaceError
-from goalrunner.snapshots.cleanup import clear
+from goalrunner.records.files import clear
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 

@@ -15,11 +15,10 @@ from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.progress import FINAL
 from goalrunner.core.summary import SnapshotHistory
-from goalrunner.records.files import is_written
+from goalrunner.records.files import finish, is_written, remove_whole, unfinished
 from goalrunner.records.run_folder import RunFolder, list_runs
-from goalrunner.snapshots.cleanup import finish, last_used, put_aside, remove_store, remove_whole, shrink, unfinished
 from goalrunner.snapshots.git import Git
-from goalrunner.snapshots.objects import find_snapshot, keeps, store_name
+from goalrunner.snapshots.objects import find_snapshot, keeps, last_used, put_aside, remove_store, shrink, store_name
 from goalrunner.snapshots.repositories import Start
 from goalrunner.snapshots.store import SnapshotStore
 

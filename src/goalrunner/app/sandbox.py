@@ -19,9 +19,8 @@ from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.ports import Confinement, Launcher
 from goalrunner.goalfile.agents import all_presets
-from goalrunner.records.files import is_written
+from goalrunner.records.files import clear, is_written
 from goalrunner.records.run_folder import RunFolder, goal_home
-from goalrunner.snapshots.cleanup import clear
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
 from goalrunner.system.bubblewrap import Choice, SandboxPolicy, WritableRoot, choose

@@ -24,7 +24,7 @@ from goalrunner.checking.environment import (
 )
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.ports import Launcher
-from goalrunner.snapshots.cleanup import clear, remove
+from goalrunner.records.files import clear, remove
 from goalrunner.snapshots.git import ask_git, content
 from goalrunner.snapshots.objects import ONE_PACK, shown
 from goalrunner.snapshots.store import SnapshotStore

@@ -20,8 +20,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
 from goalrunner.core.errors import GoalError, os_errors
 from goalrunner.core.ports import Launcher
-from goalrunner.records.files import write_whole
-from goalrunner.snapshots.cleanup import remove
+from goalrunner.records.files import remove, write_whole
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import shown
 

@@ -39,7 +39,7 @@ from goalrunner.checking.journal import (
 )
 from goalrunner.checking.undo import Undone, Watchdog, undo
 from goalrunner.core.observation import Snapshot
-from goalrunner.snapshots.cleanup import remove
+from goalrunner.records.files import remove
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore

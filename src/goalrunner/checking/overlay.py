@@ -29,7 +29,7 @@ from goalrunner.checking.namespace import Namespace, NamespaceLauncher
 from goalrunner.checking.upper_layer import UpperLayer, find_tools, mount_points
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
-from goalrunner.snapshots.cleanup import remove
+from goalrunner.records.files import remove
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL, ProcessLauncher

@@ -16,7 +16,7 @@ from goalrunner.checking.protection import MANIFESTS
 from goalrunner.core.activity import running
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.core.shell_programs import started
-from goalrunner.snapshots.cleanup import remove
+from goalrunner.records.files import remove
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.system.launcher import SHELL, tail_of
 

@@ -26,8 +26,7 @@ from goalrunner.checking.git_files import keep_objects
 from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
-from goalrunner.records.files import sync_folder
-from goalrunner.snapshots.cleanup import remove
+from goalrunner.records.files import remove, sync_folder
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import processes
 from goalrunner.system.processes import end_helper, end_orphans, start_helper

@@ -1,4 +1,4 @@
-"""Files that are written whole, or line by line and durably, and the lock of their only writer."""
+"""Files that are written whole, or line by line and durably, the lock of their only writer, and the removal of folders."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import contextlib
 import fcntl
 import json
 import os
+import re
+import shutil
+import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from goalrunner.core.errors import RecordError, record_errors
 
@@ -232,3 +236,60 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder, also one that is read-only; do nothing if the path does not exist."""
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+
+    def writable(function: Callable[[str], Any], name: str, _: object) -> None:
+        for there in (Path(name).parent, Path(name)):
+            if not there.is_symlink():
+                there.chmod(stat.S_IRWXU)
+        if function in (os.scandir, os.open):  # a folder that could not be listed
+            shutil.rmtree(name, ignore_errors=True)
+        else:
+            function(name)
+
+    shutil.rmtree(path, onerror=writable)
+
+
+def clear(path: Path) -> None:
+    """Rename `path`, if it exists, and remove it. Raise OSError if it cannot be renamed.
+
+    What cannot be removed, as a process still writes into it, stays under the other name.
+    """
+    if os.path.lexists(path):
+        aside = set_aside(path)
+        with contextlib.suppress(OSError):
+            remove(aside)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a path to a hidden name beside it, which `unfinished` finds; return that. Raise OSError."""
+    aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+    path.rename(aside)
+    return aside
+
+
+def remove_whole(path: Path) -> None:
+    shutil.rmtree(set_aside(path))
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Return what interrupted removals left in a folder."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    name = re.compile(r"\..+-[0-9a-f]{8}")
+    return sorted(path for path in found if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
+
+
+def finish(folder: Path) -> int:
+    """Remove what interrupted removals left; return how many. What cannot be removed stays."""
+    found = unfinished(folder)
+    for path in found:
+        shutil.rmtree(path, ignore_errors=True)
+    return sum(not path.exists() for path in found)

@@ -1,21 +1,23 @@
-"""Blobs, trees and folders of a snapshot store, and the lock that lets one run at a time work in a workspace."""
+"""The objects of a snapshot store, its lock, which lets one run at a time work in a workspace, and its removal."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import hashlib
 import os
 import re
+import time
 import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError
+from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError, os_errors
 from goalrunner.core.observation import Snapshot
-from goalrunner.records.files import write_whole
+from goalrunner.records.files import remove_whole, write_whole
 from goalrunner.snapshots.git import Git
 
 
@@ -218,3 +220,72 @@ def _busy(workspace: Path, lock: Path) -> WorkspaceBusy:
         f"another run is active in {workspace}{name} (process {process or 'unknown'})",
         f"wait for it to end{watch}, or name another workspace: --workspace DIR",
     )
+
+
+_PUT_ASIDE = "restored"
+"""A file in the store with the time (seconds since 1970) and id of each snapshot taken before a restore."""
+
+
+def put_aside(store: Path, identifier: str) -> None:
+    """Note a snapshot taken before a restore, which no log names. Raise OSError."""
+    with open(os.open(store / _PUT_ASIDE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
+        file.write(f"{int(time.time())} {identifier}\n")
+
+
+def last_used(store: Path) -> float:
+    """Return when a store was last used, in seconds since 1970; 0 if it cannot be read."""
+    times = [0.0]
+    for name in ("lock", "index", "refs/snapshots", _PUT_ASIDE):
+        with contextlib.suppress(OSError):
+            times.append((store / name).stat().st_mtime)
+    return max(times)
+
+
+def shrink(
+    store: Path, workspace: Path, environ: Mapping[str, str], kept: Callable[[], Collection[str]], since: float
+) -> int:
+    """Remove every snapshot that is not `kept`, and its objects; return how many.
+
+    `kept` is called while the workspace is locked. Snapshots taken before a restore later than `since` (seconds since
+    1970) stay. Raise WorkspaceError, above all if a run works there.
+    """
+    with _claimed(store, workspace):
+        keep = {*kept()}
+        with contextlib.suppress(OSError):
+            for line in (store / _PUT_ASIDE).read_text().splitlines():
+                when, _, identifier = line.partition(" ")
+                keep |= {identifier} if when.isdecimal() and float(when) >= since else set()
+        return asyncio.run(_shrink(Git(store, workspace, environ), keep))
+
+
+async def _shrink(git: Git, keep: Collection[str]) -> int:
+    dropped = [name for name in await kept_ids(git) if name not in keep]
+    if dropped:
+        orders = "".join(f"delete {REFS}{name}\n" for name in dropped)
+        await git.ask("update-ref", "--stdin", stdin=orders.encode())
+        await git.ask("gc", "--prune=now", "--quiet")
+    return len(dropped)
+
+
+_OWNER = "check its owner and permissions"
+
+
+def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) -> bool:
+    """Remove a store unless `is_needed`, which is called while the workspace is locked; return whether it was removed.
+
+    Raise WorkspaceError if a run works there, or the store cannot be removed.
+    """
+    with _claimed(store, workspace):
+        if is_needed():
+            return False
+        with os_errors(f"{store} cannot be removed", _OWNER, WorkspaceError):
+            remove_whole(store)
+    return True
+
+
+@contextlib.contextmanager
+def _claimed(store: Path, workspace: Path) -> Iterator[None]:
+    with os_errors(f"{store} cannot be locked", _OWNER, WorkspaceError):
+        claim = Claim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
+    with contextlib.closing(claim):
+        yield
