@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
-from goalrunner.agents.acp_process import AcpProcess, AcpUsage, ProtocolError
+from goalrunner.agents.acp_process import AcpProcess, Handler, Refusal
 from goalrunner.agents.acp_turn import AcpTurn, Rule
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
@@ -19,9 +19,10 @@ from goalrunner.agents.external_chat import (
     not_signed_in,
     with_history,
 )
-from goalrunner.agents.jsonrpc import Peer, Refusal
-from goalrunner.agents.parser import at, text
+from goalrunner.agents.parser import UsageReported, at, first, items, number, text
+from goalrunner.agents.turn import usage_delta
 from goalrunner.core.agent_ports import Recorder, RoundReply
+from goalrunner.core.agent_preset import BudgetName, Scope
 from goalrunner.core.errors import AgentNotInstalled, AgentNotSignedIn, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.connection import ProcessConnector
@@ -30,6 +31,9 @@ NEW_SESSION = "its earlier session could not be resumed; a new one began, with t
 
 CANCELLING = 1.0
 """Seconds that an agent has to end a cancelled turn."""
+
+_API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
+"""The beginning of a turn's only message if the agent's model failed."""
 
 
 class AcpConversation(ExternalConversation):
@@ -109,20 +113,23 @@ class AcpConversation(ExternalConversation):
         sent = message if self._remembers else with_history(self.messages, message)
         self._remembers = True
         self._add({"role": "user", "content": message}, recorder)
-        rules = self._guarded, self._waits
-        turn = AcpTurn(self.agent, self._session, process.peer, recorder, self.messages, self._usage, *rules)
+        turn = AcpTurn(self.agent, self._session, process, recorder, self.messages, self._guarded, self._waits)
 
         async def late(message: dict[str, Any]) -> None:
-            """Handle a message that arrived after the last turn: only usage is counted."""
             if at(message, "params", "update", "sessionUpdate") == "usage_update":
                 self._usage.update(at(message, "params"))
             await process.reject(message)
 
+        async def handle(message: dict[str, Any]) -> None:
+            if at(message, "params", "sessionId") == self._session:
+                self._usage.update(at(message, "params"))
+            await turn.handle(message)
+
         with suppress(ConnectionError):  # the prompt raises it again
-            await process.peer.catch_up(late)
+            await process.catch_up(late)  # of messages after the last turn, only usage counts
         process.connection.mark()
         try:
-            response = await self._prompt(process, sent, turn)
+            response = await self._prompt(process, sent, handle)
         except (Refusal, ConnectionError) as error:
             explained = await process.explain(error)
             if isinstance(explained, AgentNotSignedIn) and not turn.calls:
@@ -150,7 +157,7 @@ class AcpConversation(ExternalConversation):
                 await self.close()
                 process = await self._start(recorder)
                 self._session, resumed = await process.open_session("")
-        except (ProtocolError, TimeoutError, ConnectionError, Refusal) as error:
+        except (Refusal, TimeoutError, ConnectionError) as error:
             raise await process.explain(error) from error
         self._remembers = resumed or not self.messages
         if not resumed:
@@ -169,23 +176,22 @@ class AcpConversation(ExternalConversation):
             connection = await self._stack.enter_async_context(started)
         except AgentNotInstalled as error:
             raise not_installed(agent, error.message) from error
-        peer = Peer(connection, output)
-        self._stack.push_async_callback(peer.close)
-        self._process = AcpProcess(agent, connection, peer, output, errors)
+        self._process = AcpProcess(agent, connection, output, errors)
+        self._stack.push_async_callback(self._process.close)
         return self._process
 
-    async def _prompt(self, process: AcpProcess, prompt: str, turn: AcpTurn) -> Any:
+    async def _prompt(self, process: AcpProcess, prompt: str, handler: Handler) -> Any:
         """Return the response to a prompt. If waiting for it is interrupted, cancel the agent's turn."""
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": prompt}]}
         try:
-            return await process.peer.request("session/prompt", params, turn.handle)
+            return await process.request("session/prompt", params, handler)
         except (Refusal, ConnectionError):
             raise
         except BaseException:
             with suppress(ConnectionError, Refusal, TimeoutError):
                 async with asyncio.timeout(CANCELLING):
-                    process.peer.notify("session/cancel", {"sessionId": self._session})
-                    await process.peer.result(process.reject)
+                    process.notify("session/cancel", {"sessionId": self._session})
+                    await process.result(process.reject)
             raise
 
     async def _settled(self, process: AcpProcess, response: Any, turn: AcpTurn) -> RoundReply:
@@ -198,29 +204,96 @@ class AcpConversation(ExternalConversation):
         if not worked and len(said) <= SHORT_ANSWER and denied(self.agent, said):
             raise not_signed_in(self.agent, said)
         reason = one_line(text(at(response, "stopReason")), 60)
-        if why := failure_of(reason, said=said, worked=worked, denied=refused):
-            raise process.failure(why)
+        if reason == "refusal":
+            raise process.failure("it refuses to go on")
+        if reason == "cancelled" and not refused:
+            raise process.failure("it reports a cancelled turn, but the runner did not cancel it")
+        if said and not worked and _API_ERROR.match(said):
+            raise process.failure(said)
+        if not (said or worked or refused):
+            raise process.failure(f"it ended its turn without a message ({reason or 'no reason'})")
         if reason not in ("end_turn", "cancelled"):
             process.add_note(f"it ended its turn with the reason {reason or '(none)'}")
         # A turn that reached a limit of the agent is not finished.
-        return RoundReply(said, "max_steps" if reason in _CUT else "answered", 1, left)
+        is_cut = reason in ("max_turn_requests", "max_tokens")
+        return RoundReply(said, "max_steps" if is_cut else "answered", 1, left)
 
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total
         recorder.session(AgentSession(agent=self.agent.name, id=text(self._session), total=self._recorded_total))
 
 
-_CUT = ("max_turn_requests", "max_tokens")
-_API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
-"""The beginning of a turn's only message if the agent's model failed."""
+Tokens = tuple[int, int]
+"""Input tokens, including cached and reasoning tokens, and output tokens."""
+
+_METRICS = "openhands.dev/metrics"
+_NAMES = (("inputTokens", "input_tokens"), ("outputTokens", "output_tokens"), ("totalTokens", "total_tokens"))
 
 
-def failure_of(reason: str, *, said: str, worked: bool, denied: bool) -> str:
-    """Return why a turn failed; empty if it did not. After a denial, a cancelled or an empty turn is no failure."""
-    if reason == "refusal":
-        return "it refuses to go on"
-    if reason == "cancelled" and not denied:
-        return "it reports a cancelled turn, but the runner did not cancel it"
-    if said and not worked and _API_ERROR.match(said):
-        return said
-    return "" if said or worked or denied else f"it ended its turn without a message ({reason or 'no reason'})"
+class AcpUsage:
+    """Counts the usage of an ACP session. `scopes` says whether reported amounts are of a turn or of the session."""
+
+    def __init__(self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None) -> None:
+        self.total = total or Usage()
+        """The session's usage, as far as the agent reports totals."""
+        self._tokens_are_totals = scopes.get("tokens") == "session"
+        self._dollars_are_totals = scopes.get("cost_usd") != "turn"
+        self._promises_tokens = "tokens" in scopes
+        self._tokens: Tokens | None = None
+        self._dollars: float | None = None
+
+    def update(self, params: Any) -> None:
+        """Count the usage in the parameters of a `session/update`: add amounts of a turn, keep the last total."""
+        meta = at(params, "_meta")
+        metrics = at(meta, "field_meta", _METRICS) or at(meta, _METRICS) or at(params, "update", "_meta", _METRICS)
+        amount = number(at(metrics, "cost"))
+        if at(params, "update", "sessionUpdate") == "usage_update":
+            cost = at(params, "update", "cost")
+            amount = number(at(cost, "amount")) if at(cost, "currency") == "USD" else None
+        if amount is not None:
+            self._dollars = amount + (0.0 if self._dollars_are_totals else self._dollars or 0.0)
+        # Qwen Code reports the tokens of one call, OpenHands those of the session.
+        tokens = _counted(at(params, "update", "_meta", "usage")) or _counted(metrics)
+        if tokens is not None:
+            given, made = (0, 0) if self._tokens_are_totals else self._tokens or (0, 0)
+            self._tokens = (given + tokens[0], made + tokens[1])
+
+    def end_turn(self, response: Any) -> Usage:
+        """Return the usage of the turn that ended with this response. Amounts that were not reported are unknown."""
+        tokens, self._tokens = _of_response(response) or self._tokens, None
+        dollars, self._dollars = self._dollars, None
+        used, cost = Usage(), None
+        if tokens is not None:
+            report = UsageReported(*tokens, cost=0.0, cumulative=self._tokens_are_totals, dollars=False)
+            kept = {"cost_usd": self.total.cost_usd, "known_cost_usd": self.total.known_cost_usd}
+            used, after = usage_delta(report, self.total)
+            self.total = after.model_copy(update=kept)
+        if dollars is not None:
+            report = UsageReported(cost=dollars, cumulative=self._dollars_are_totals, tokens=False)
+            new, self.total = usage_delta(report, self.total)
+            cost = new.cost_usd
+        return Usage(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            # If tokens cost nothing, the agent does not know the price of its model.
+            cost_usd=None if used.tokens and not cost else cost,
+            calls=1,
+            uncounted_calls=int(tokens is None or not self._promises_tokens),
+        )
+
+
+def _of_response(response: Any) -> Tokens | None:
+    """Return the tokens in the response to a prompt. Rows per model may include helpers that the total omits."""
+    quota = at(response, "_meta", "quota")
+    total = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
+    rows = [_counted(at(row, "token_count")) or (0, 0) for row in items(at(quota, "model_usage"))]
+    by_model = (sum(row[0] for row in rows), sum(row[1] for row in rows))
+    return by_model if sum(by_model) > sum(total or (0, 0)) else total
+
+
+def _counted(usage: Any) -> Tokens | None:
+    """Return the input and output tokens; None if neither is reported. The rest of a total counts as input."""
+    given, made, total = (number(first(usage, *names)) for names in _NAMES)
+    if given is None and made is None:
+        return None
+    return int(max((total or 0) - (made or 0), given or 0)), int(made or 0)

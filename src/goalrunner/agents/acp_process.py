@@ -1,10 +1,14 @@
-"""One process of an ACP agent: its sessions, their usage, and the errors for its failures."""
+"""One process of an ACP agent: its JSON-RPC messages, its sessions, and the errors for its failures."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +22,10 @@ from goalrunner.agents.external_chat import (
     not_installed,
     not_signed_in,
 )
-from goalrunner.agents.jsonrpc import Peer, Refusal
-from goalrunner.agents.parser import UsageReported, at, first, items, number, text
-from goalrunner.agents.turn import usage_delta
+from goalrunner.agents.parser import Lines, at, items, object_in, text
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import AgentRun
-from goalrunner.core.agent_preset import BudgetName, Scope
-from goalrunner.core.errors import AgentError
-from goalrunner.core.outcome import Usage
+from goalrunner.core.errors import AgentError, RecordError
 from goalrunner.core.ports import HIDDEN
 from goalrunner.system.child import describe_status
 from goalrunner.system.connection import ProcessConnection
@@ -34,6 +34,8 @@ from goalrunner.system.launcher import tail_of
 PROTOCOL_VERSION = 1
 PATIENCE = 120.0
 """Seconds for a response outside of a turn. At its start, an agent may be downloaded or start servers."""
+KEPT = 256_000_000
+"""Bytes of an agent's output that are written to a file."""
 CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
 """The response to a permission request that is neither allowed nor rejected."""
 
@@ -41,25 +43,140 @@ _AUTH_REQUIRED = -32000
 _LONGEST_ID = 1_000
 _LARGEST_OWN_CODE = 128
 """Larger exit codes stand for a signal in a shell or sandbox."""
+_MOST_WAITING = 10_000
+"""The most messages that wait for an agent that does not read."""
+_AT_ONCE = 0.01
+"""Seconds in which output that is already written is read."""
+
+Handler = Callable[[dict[str, Any]], Awaitable[object]]
+"""Called with each request and notification of the agent, one after another."""
 
 
-class ProtocolError(Exception):
-    """The agent breaks the protocol, or speaks another version of it."""
+_HELLO = {
+    "protocolVersion": PROTOCOL_VERSION,
+    "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+    "clientInfo": {"name": "goal", "title": "goal", "version": VERSION},
+}
 
 
-class AcpProcess:
+class Refusal(Exception):
+    """The agent answered a request with an error, in its own words and with its code, or it breaks the protocol."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Peer:
+    """The agent's side of a connection. What the agent sends is also written to the new file `output`.
+
+    Raise RecordError if the file cannot be created.
+    """
+
+    def __init__(self, connection: ProcessConnection, output: Path) -> None:
+        self.connection = connection
+        try:
+            self._file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise RecordError(
+                f"cannot write {output}: {error.strerror}", "free some space, or set GOAL_HOME"
+            ) from error
+        self._room = KEPT
+        self._lines = Lines()
+        self._received: deque[dict[str, Any]] = deque()
+        self._unsent: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
+        self._last = 0
+        self._writing = asyncio.create_task(self._write())
+
+    async def request(self, method: str, params: Mapping[str, Any], handler: Handler) -> Any:
+        """Send a request and return its result; `handler` gets every other message meanwhile.
+
+        Raise Refusal, ConnectionError if the agent is gone, and what `handler` raises.
+        """
+        self._last += 1
+        self._post({"id": self._last, "method": method, "params": params})
+        return await self.result(handler)
+
+    async def result(self, handler: Handler) -> Any:
+        """Return the result of the newest request. Call it again to wait after an interruption."""
+        while True:
+            message = await self._receive()
+            if "method" in message:
+                await handler(message)
+            elif message.get("id") == self._last and not isinstance(message["id"], bool):
+                return _result_of(message)
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification."""
+        self._post({"method": method, "params": params})
+
+    def answer(self, request: Mapping[str, Any], result: Any, key: str = "result") -> None:
+        """Answer a request; ignore a notification."""
+        if isinstance(request.get("id"), str | int):
+            self._post({"id": request["id"], key: result})
+
+    def refuse(self, request: Mapping[str, Any]) -> None:
+        """Answer that this client does not offer the method of the request (-32601)."""
+        message = f"not offered by this client: {text(request.get('method'))[:100]}"
+        self.answer(request, {"code": -32601, "message": message}, "error")
+
+    async def catch_up(self, handler: Handler) -> None:
+        """Call `handler` with what has arrived since the last answer, without waiting. Raise ConnectionError."""
+        with suppress(TimeoutError):
+            while True:
+                async with asyncio.timeout(_AT_ONCE):
+                    message = await self._receive()
+                if "method" in message:
+                    await handler(message)
+
+    async def close(self) -> None:
+        """Stop writing. Never raises."""
+        self._writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._writing
+        os.close(self._file)
+
+    def _post(self, message: Mapping[str, Any]) -> None:
+        try:
+            self._unsent.put_nowait(json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n")
+        except asyncio.QueueFull:
+            raise ConnectionError("it keeps sending requests and reads no responses") from None
+
+    async def _write(self) -> None:
+        with suppress(OSError):  # the end of its output is an error for the reader
+            while True:
+                await self.connection.write(await self._unsent.get())
+
+    async def _receive(self) -> dict[str, Any]:
+        """Return the next message. Nothing is lost if this is cancelled."""
+        while not self._received:
+            piece = await self.connection.read()
+            if not piece:
+                raise ConnectionError("it has ended, or no longer reads its input")
+            self._room = max(0, self._room - len(piece))
+            if self._room:
+                with suppress(OSError):  # a full disk ends the copy, but not the turn
+                    os.write(self._file, piece)
+            self._received.extend(message for line in self._lines.feed(piece) if (message := object_in(line)))
+        return self._received.popleft()
+
+
+def _result_of(response: Mapping[str, Any]) -> Any:
+    error = response.get("error")
+    if error is None:
+        return response.get("result")
+    code, data = at(error, "code"), at(error, "data")
+    said = text(at(error, "message")) or text(error) or "an error without a message"
+    details = text(at(data, "details")) or text(at(data, "message")) or text(data)
+    said = said if details in said else f"{said}: {details}"
+    raise Refusal(said, code if isinstance(code, int) else 0)
+
+
+class AcpProcess(Peer):
     """One process of an agent."""
 
-    def __init__(
-        self,
-        agent: ExternalAgent,
-        connection: ProcessConnection,
-        peer: Peer,
-        output: Path,
-        errors: Path,
-    ) -> None:
-        self.connection = connection
-        self.peer = peer
+    def __init__(self, agent: ExternalAgent, connection: ProcessConnection, output: Path, errors: Path) -> None:
+        super().__init__(connection, output)
         self._agent = agent
         self._output, self._errors = output, errors
         self._hello: Any = None
@@ -69,10 +186,14 @@ class AcpProcess:
     async def open_session(self, earlier: str) -> tuple[str, bool]:
         """Resume the session `earlier`, or open a new one. Return the session's id, and whether it was resumed.
 
-        Raise ProtocolError, Refusal, TimeoutError and ConnectionError.
+        Raise Refusal, TimeoutError and ConnectionError.
         """
         if self._hello is None:
-            self._hello = await self._initialize()
+            self._hello = await self._ask("initialize", _HELLO)
+            version = at(self._hello, "protocolVersion")
+            if version != PROTOCOL_VERSION:
+                self._hello = None
+                raise Refusal(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
         can = at(self._hello, "agentCapabilities")
         methods = []
         if isinstance(at(can, "sessionCapabilities", "resume"), dict):
@@ -96,20 +217,8 @@ class AcpProcess:
             answer = await self._ask("session/new", place)
         name = at(answer, "sessionId")
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
-            raise ProtocolError("it opened a session without a usable id")
+            raise Refusal("it opened a session without a usable id")
         return name, False
-
-    async def _initialize(self) -> Any:
-        hello = {
-            "protocolVersion": PROTOCOL_VERSION,
-            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
-            "clientInfo": {"name": "goal", "title": "goal", "version": VERSION},
-        }
-        answer = await self._ask("initialize", hello)
-        version = at(answer, "protocolVersion")
-        if version != PROTOCOL_VERSION:
-            raise ProtocolError(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
-        return answer
 
     def _login(self) -> str:
         """Return a sign-in method whose variables are all set; empty if there is none."""
@@ -121,19 +230,19 @@ class AcpProcess:
 
     async def _ask(self, method: str, params: dict[str, Any]) -> Any:
         async with asyncio.timeout(PATIENCE):
-            return await self.peer.request(method, params, self.reject)
+            return await self.request(method, params, self.reject)
 
     async def reject(self, message: dict[str, Any]) -> None:
         """Handle a message outside of a turn: nothing is recorded, and nothing is allowed."""
         match message.get("method"):
             case "session/request_permission":
-                self.peer.answer(message, CANCELLED)
+                self.answer(message, CANCELLED)
             case "initialize":
-                raise ProtocolError("it repeats its input, as cat does")
+                raise Refusal("it repeats its input, as cat does")
             case "session/update":
                 pass
             case _:
-                self.peer.refuse(message)
+                self.refuse(message)
 
     def add_note(self, note: str) -> None:
         """Add a note to the record of the process, unless it is empty."""
@@ -189,88 +298,3 @@ class AcpProcess:
         """Return the record of the process after its end."""
         duration = time.monotonic() - self._began
         return AgentRun(self._agent.name, self._ending, duration, self._output, self._errors, "; ".join(self._notes))
-
-
-def chosen(request: Any, *kinds: str) -> dict[str, Any] | None:
-    """Return the response that selects the first of `kinds` that the agent offers; None if it offers none of them."""
-    options = items(at(request, "params", "options"))
-    names = {text(at(option, "kind")): at(option, "optionId") for option in reversed(options)}
-    found = next((names[kind] for kind in kinds if isinstance(names.get(kind), str)), None)
-    return None if found is None else {"outcome": {"outcome": "selected", "optionId": found}}
-
-
-Tokens = tuple[int, int]
-"""Input tokens, including cached and reasoning tokens, and output tokens."""
-
-_METRICS = "openhands.dev/metrics"
-_NAMES = (("inputTokens", "input_tokens"), ("outputTokens", "output_tokens"), ("totalTokens", "total_tokens"))
-
-
-class AcpUsage:
-    """Counts the usage of an ACP session. `scopes` says whether reported amounts are of a turn or of the session."""
-
-    def __init__(self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None) -> None:
-        known = total or Usage()
-        self.total = known if known.cost_usd is not None else known.model_copy(update={"cost_usd": 0.0})
-        """The session's usage, as far as the agent reports totals."""
-        self._cumulative_tokens = scopes.get("tokens") == "session"
-        self._cumulative_dollars = scopes.get("cost_usd") != "turn"
-        self._promises_tokens = "tokens" in scopes
-        self._tokens: Tokens | None = None
-        self._dollars: float | None = None
-
-    def update(self, params: Any) -> None:
-        """Count the usage in the parameters of a `session/update`: add amounts of a turn, keep the last total."""
-        meta = at(params, "_meta")
-        metrics = at(meta, "field_meta", _METRICS) or at(meta, _METRICS) or at(params, "update", "_meta", _METRICS)
-        amount = number(at(metrics, "cost"))
-        if at(params, "update", "sessionUpdate") == "usage_update":
-            cost = at(params, "update", "cost")
-            amount = number(at(cost, "amount")) if at(cost, "currency") == "USD" else None
-        if amount is not None:
-            self._dollars = amount + (0.0 if self._cumulative_dollars else self._dollars or 0.0)
-        # Qwen Code reports the tokens of one call, OpenHands those of the session.
-        tokens = _counted(at(params, "update", "_meta", "usage")) or _counted(metrics)
-        if tokens is not None:
-            given, made = (0, 0) if self._cumulative_tokens else self._tokens or (0, 0)
-            self._tokens = (given + tokens[0], made + tokens[1])
-
-    def end_turn(self, response: Any) -> Usage:
-        """Return the usage of the turn that ended with this response. Amounts that were not reported are unknown."""
-        tokens, self._tokens = _of_response(response) or self._tokens, None
-        dollars, self._dollars = self._dollars, None
-        used, cost = Usage(), None
-        if tokens is not None:
-            report = UsageReported(*tokens, cost=0.0, cumulative=self._cumulative_tokens, dollars=False)
-            kept = {"cost_usd": self.total.cost_usd, "known_cost_usd": self.total.known_cost_usd}
-            used, after = usage_delta(report, self.total)
-            self.total = after.model_copy(update=kept)
-        if dollars is not None:
-            report = UsageReported(cost=dollars, cumulative=self._cumulative_dollars, tokens=False)
-            new, self.total = usage_delta(report, self.total)
-            cost = new.cost_usd
-        return Usage(
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            # If tokens cost nothing, the agent does not know the price of its model.
-            cost_usd=None if used.tokens and not cost else cost,
-            calls=1,
-            uncounted_calls=int(tokens is None or not self._promises_tokens),
-        )
-
-
-def _of_response(response: Any) -> Tokens | None:
-    """Return the tokens in the response to a prompt. Rows per model may include helpers that the total omits."""
-    quota = at(response, "_meta", "quota")
-    total = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
-    rows = [_counted(at(row, "token_count")) or (0, 0) for row in items(at(quota, "model_usage"))]
-    by_model = (sum(row[0] for row in rows), sum(row[1] for row in rows))
-    return by_model if sum(by_model) > sum(total or (0, 0)) else total
-
-
-def _counted(usage: Any) -> Tokens | None:
-    """Return the input and output tokens; None if neither is reported. The rest of a total counts as input."""
-    given, made, total = (number(first(usage, *names)) for names in _NAMES)
-    if given is None and made is None:
-        return None
-    return int(max((total or 0) - (made or 0), given or 0)), int(made or 0)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.agents.acp_process import CANCELLED, AcpUsage, chosen
+from goalrunner.agents.acp_process import CANCELLED, AcpProcess
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
-from goalrunner.agents.jsonrpc import Peer
 from goalrunner.agents.parser import as_text, at, exit_code, first, items, text
 from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn
 from goalrunner.core.agent_ports import Recorder
@@ -146,6 +145,14 @@ class AcpCall:
         return text(first(one, "content.text", "content.resource.text")) if at(one, "type") == "content" else ""
 
 
+def chosen(request: Any, *kinds: str) -> dict[str, Any] | None:
+    """Return the response that selects the first of `kinds` that the agent offers; None if it offers none of them."""
+    options = items(at(request, "params", "options"))
+    names = {text(at(option, "kind")): at(option, "optionId") for option in reversed(options)}
+    found = next((names[kind] for kind in kinds if isinstance(names.get(kind), str)), None)
+    return None if found is None else {"outcome": {"outcome": "selected", "optionId": found}}
+
+
 class AcpTurn(Turn):
     """Records the messages during a prompt. `denials` go into the next prompt: a permission response has no text."""
 
@@ -153,10 +160,9 @@ class AcpTurn(Turn):
         self,
         agent: ExternalAgent,
         session: str,
-        peer: Peer,
+        process: AcpProcess,
         recorder: Recorder,
         messages: list[dict[str, Any]],
-        usage: AcpUsage,
         guarded: bool,
         waits: Rule,
     ) -> None:
@@ -164,8 +170,7 @@ class AcpTurn(Turn):
         self.denials: list[str] = []
         self._workspace = agent.workspace
         self._session = session
-        self._peer = peer
-        self._usage = usage
+        self._process = process
         self._guarded = guarded
         self._waits = waits
         self._asked: set[str] = set()
@@ -176,15 +181,14 @@ class AcpTurn(Turn):
         method = message.get("method")
         ours = at(message, "params", "sessionId") == self._session
         if method == "session/update" and ours:
-            self._usage.update(at(message, "params"))
             await self._update(at(message, "params", "update"))
         elif method == "session/request_permission":
             if ours and isinstance(at(message, "params", "toolCall", "toolCallId"), str):
                 await self._permission(message)
             else:
-                self._peer.answer(message, CANCELLED)
+                self._process.answer(message, CANCELLED)
         elif method != "session/update":
-            self._peer.refuse(message)
+            self._process.refuse(message)
 
     async def close(self) -> None:
         """Record the calls that have not ended as interrupted."""
@@ -224,7 +228,7 @@ class AcpTurn(Turn):
             except ApprovalDenied as error:
                 denial, ending = error.told, error
             except BaseException:  # the decision is pending, and the agent must not wait for it
-                self._peer.answer(request, CANCELLED)
+                self._process.answer(request, CANCELLED)
                 raise
             await self._begin(call, name)  # the id of its approval
             if denial is not None:
@@ -232,7 +236,7 @@ class AcpTurn(Turn):
                 await self._end(call, ("denied",), f"{denial}\n")
                 answer = chosen(request, "reject_once", "reject_always") or CANCELLED
                 break
-        self._peer.answer(request, answer)
+        self._process.answer(request, answer)
         if ending is not None:
             raise ending
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ _PIECE = 64 * 1024
 _PIPE_POLL = 0.2
 """Seconds between two looks at whether the child lives: another process may hold its end of the pipe open."""
 
+_LAST_WORDS = 1.0
+"""Seconds for which the output of a process that no longer reads is still read."""
 FAREWELL = 1.0  # seconds that a program has to end by itself after its input was closed
 
 
@@ -97,6 +100,7 @@ class ProcessConnection:
         for pipe in (source, sink):
             os.set_blocking(pipe.fileno(), False)
         self._grace = grace
+        self._read_until = math.inf
         self._known: frozenset[int] = frozenset()
         self._groups: frozenset[int] = frozenset({child.pid})
 
@@ -112,11 +116,11 @@ class ProcessConnection:
 
     async def read(self) -> bytes:
         """Return new output as soon as there is some; empty at its end. Cancelling loses nothing."""
-        while not self._source.closed:
+        while not self._source.closed and time.monotonic() < self._read_until:
+            await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
             ended = self._child.ended()  # before reading: what it wrote before its end can then be read
             data = self._source.read(_PIECE)
             if data is not None:
-                await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
                 return data
             if ended:
                 break
@@ -124,7 +128,17 @@ class ProcessConnection:
         return b""
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`, or a part if it is cancelled. Raise ConnectionError if the process no longer reads."""
+        """Write all of `data`, or a part if it is cancelled. Raise OSError if the process no longer reads.
+
+        Its output is then read for a second more.
+        """
+        try:
+            await self._write(data)
+        except OSError:
+            self._read_until = time.monotonic() + _LAST_WORDS
+            raise
+
+    async def _write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
             if self._sink.closed:

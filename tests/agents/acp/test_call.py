@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_process import chosen
-from goalrunner.agents.acp_turn import AcpCall
+from goalrunner.agents.acp_turn import AcpCall, chosen
 
 WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
 KEYS = st.sampled_from(["type", "path", "text", "content", "oldText", "command", "output", "exit_code", "kind", "x"])
