@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.validators.baseline_status import scripts_at_start
+from goalrunner.validators.check_files import scripts_at_start
 
 SECRET = "sk-ant-api03-0123456789abcdef"
 SPECS = (

@@ -9,8 +9,7 @@ import pytest
 
 from goalrunner.checking.protection import Protection
 from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
-from goalrunner.validators.baseline_status import BaseResults
-from goalrunner.validators.fewer_tests import compared, complete, needed
+from goalrunner.validators.fewer_tests import BaseResults, compared, complete, needed
 from goalrunner.validators.suites import record_of
 
 OUTPUTS = Path(__file__).parent / "outputs"

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.validators.check_files import named_paths
+from goalrunner.validators.check_files import NAMED, check_files
 
 FILES = """
 check.sh bin/check tools/__init__.py tools/check.py checks.py pkg/__init__.py pkg/more/__init__.py src/app.py
 build/Make.mk sub/check.sh sub/checks.py tests/test_a.py lib/helper.py entry/__main__.py
 """.split()  # noqa: SIM905 - a table, to be read
+
+
+def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
+    return tuple(path for path, role in check_files(spec, workspace).items() if role in NAMED)
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment
-from goalrunner.validators.baseline_status import BaseResults, scripts_at_start
-from goalrunner.validators.fewer_tests import complete, with_uncollected
+from goalrunner.validators.check_files import scripts_at_start
+from goalrunner.validators.fewer_tests import BaseResults, complete, with_uncollected
 from goalrunner.validators.kinds import build_validators
 from goalrunner.validators.obstacles import is_environmental, without_space
 

@@ -39,7 +39,7 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
-from goalrunner.validators.baseline_status import scripts_at_start
+from goalrunner.validators.check_files import scripts_at_start
 from goalrunner.validators.critics import CallableCritic, Place, SpecCritic
 from goalrunner.validators.kinds import build_validators
 

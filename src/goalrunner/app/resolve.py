@@ -23,7 +23,7 @@ from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import find_run
 from goalrunner.snapshots.objects import refuse_claimed, store_name
-from goalrunner.validators.check_files import named_paths
+from goalrunner.validators.check_files import NAMED, check_files
 
 SELF_JUDGED = "self-judged"
 HIDDEN_READABLE = "hidden checks readable"
@@ -113,7 +113,8 @@ class RunConfig:
 def hidden_readable(goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool) -> bool:
     """Return whether the agent can read the goal file, or a script that a hidden validator names."""
     hidden = [spec for spec in goal.validators if spec.hidden]
-    unseen = sandboxed and secret is not None and not any(named_paths(spec, workspace) for spec in hidden)
+    roles = (role for spec in hidden for role in check_files(spec, workspace).values())
+    unseen = sandboxed and secret is not None and not any(role in NAMED for role in roles)
     return bool(hidden) and not unseen
 
 

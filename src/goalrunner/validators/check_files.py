@@ -7,13 +7,16 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.checking.protection import BEFORE, COMPARED
+from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.shell_programs import SHELLS, Program, programs
+from goalrunner.records.files import damaged, read_json, write_json
+from goalrunner.validators.spec_validator import variables_named
 
 MAKE = frozenset({"make", "gmake"})
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -42,12 +45,49 @@ Role = Literal["named", "compared", "started", "before"]
 """Why a path belongs to a validator. named: its line names it; compared: its line only compares the path's output, so it
 may be the work itself; started: a script starts it; before: it is missing, and would be found before a file of the check."""
 _STRICT: tuple[Role, ...] = ("before", "compared", "started", "named")
+NAMED: tuple[Role, ...] = ("named", "compared")
+"""The roles of files that the line of a validator names."""
+_RULES: Mapping[Role, str] = {
+    "before": BEFORE,
+    "compared": COMPARED,
+    "started": "started by a script of validator",
+    "named": "named by validator",
+}
+_Row = tuple[tuple[RunVariable, ...], dict[str, Role]]
+"""What a validator's scripts name, and the files that make up its check."""
 
 
-def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
-    """Return the workspace-relative paths of the existing files that the line of a check, or its callable, names, sorted."""
+def scripts_at_start(
+    specs: Sequence[ValidatorSpec], workspace: Path, record: Path | None = None
+) -> tuple[tuple[ValidatorSpec, ...], dict[str, str]]:
+    """Return the validators with the variables that their scripts name in `pass_env`, and the paths that belong to checks.
+
+    The paths are relative to the workspace; their values are the reasons. The scripts are read once, before the agent
+    works, and kept in the file `record` for a resumed run. Raise RecordError if that file is damaged or cannot be written.
+    """
+    # Paths alone are kept: the name of a validator may be its command line, which may hold a secret.
+    rows: list[_Row] | None = None if record is None else read_json(record, list[_Row])
+    if rows is None:
+        rows = [_look(spec, workspace) for spec in specs]
+        if record is not None:
+            write_json(record, rows)
+    if record is not None and len(rows) != len(specs):
+        raise damaged(record, f"it is about {len(rows)} validators, not {len(specs)}")
+    known: list[ValidatorSpec] = []
+    found: dict[str, tuple[Role, str]] = {}
+    for (variables, roles), spec in zip(rows, specs, strict=True):
+        known.append(spec.model_copy(update={"pass_env": tuple(dict.fromkeys((*spec.pass_env, *variables)))}))
+        for path, role in roles.items():
+            # Another validator may be stricter with a path that this one only compares.
+            if role != "compared" or found.get(path, ("",))[0] not in ("named", "started"):
+                found[path] = role, f'{_RULES[role]} "{spec.name}"'
+    return tuple(known), {path: rule for path, (_, rule) in found.items()}
+
+
+def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     roles = check_files(spec, workspace)
-    return tuple(path for path, role in roles.items() if role in ("named", "compared"))
+    texts = "\n".join(text_of(workspace / path) for path, role in roles.items() if role in NAMED)
+    return variables_named(texts), roles
 
 
 def _existing(workspace: Path, folder: str, names: Iterable[str]) -> set[str]:

@@ -1,16 +1,17 @@
-"""Tests that ran at the start and are missing or skipped now."""
+"""The results of validators at the baseline, and tests that ran then and are missing or skipped now."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from pathlib import Path
 
 from goalrunner.checking.protection import Difference, Protection
 from goalrunner.core.errors import some
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
-from goalrunner.validators.baseline_status import BaseResults
+from goalrunner.records.files import read_json, write_json
 from goalrunner.validators.spec_validator import Answer
 from goalrunner.validators.suites import GO
 
@@ -22,6 +23,42 @@ _RULE = (
     "Tests in protected files must all run again: none may be skipped, deselected or expected to fail, and the process "
     "must not end before its last test. If they are to change, the goal file must say so: [workspace] allow."
 )
+
+
+class BaseResults:
+    """The validators' results at the baseline, by name. A resumed run reads them from the file `path`."""
+
+    def __init__(self, path: Path | None, redact: Callable[[str], str] = str) -> None:
+        """`redact` replaces secrets in what is written. Raise RecordError if the file is damaged."""
+        self._path = path
+        self._redact = redact
+        self._results: dict[str, ValidatorResult] = (path and read_json(path, dict[str, ValidatorResult])) or {}
+
+    @property
+    def known(self) -> bool:
+        """Whether there are any."""
+        return bool(self._results)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The Python files whose test functions ran at the baseline, by the reports. Doctests, in sources, do not count."""
+        ids = (identifier for result in self._results.values() for identifier in result.test_ids)
+        files = (_file(identifier) for identifier in ids if "::test" in identifier.lower())
+        return frozenset(path for path in files if path.endswith(".py"))
+
+    def of(self, name: str) -> ValidatorResult | None:
+        """Return one validator's result; None if it is not known."""
+        return self._results.get(name)
+
+    def keep(self, results: Iterable[ValidatorResult]) -> None:
+        """Take these as the results of the baseline. Raise RecordError if they cannot be written."""
+        self._results = {result.name: result for result in results}
+        written = {}
+        for name, result in self._results.items():
+            texts = {key: self._redact(getattr(result, key)) for key in ("feedback", "command", "summary")}
+            written[name] = result.model_copy(update=texts).model_dump(mode="json")
+        if self._path is not None:
+            write_json(self._path, written)
 
 
 def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callable[[str], bool]) -> tuple[str, ...]:
