@@ -10,7 +10,7 @@ import pytest
 from goalrunner.checking.protection import Protection
 from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
 from goalrunner.validators.fewer_tests import BaseResults, compared, complete, needed
-from goalrunner.validators.suites import record_of
+from goalrunner.validators.suites import Output, record_of
 
 OUTPUTS = Path(__file__).parent / "outputs"
 
@@ -25,7 +25,7 @@ def result(*counts: RunnerCount, ids: tuple[str, ...] = (), passed: bool = True,
 
 
 def recorded(name: str, *, passed: bool = True) -> ValidatorResult:
-    record, ids = record_of(OUTPUTS / f"{name}.txt", (), "", names_go=True)
+    record, ids = record_of(Output((OUTPUTS / f"{name}.txt").read_text()), (), "", names_go=True)
     return ValidatorResult(name="tests", passed=passed, test_ids=tuple(sorted(ids)), suite=record)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.validators.suites import summary_of
+from goalrunner.validators.suites import Output
 
 
 @pytest.mark.parametrize(
@@ -45,16 +45,16 @@ from goalrunner.validators.suites import summary_of
     ],
 )
 def test_known_runners_are_summed_up(output: str, code: int, summary: str) -> None:
-    assert summary_of(output, code, passed=code == 0) == summary
+    assert Output(output).summary(code, passed=code == 0) == summary
 
 
 @given(st.text(), st.integers(1, 255))
 def test_a_red_result_never_sounds_green(output: str, code: int) -> None:
-    summary = summary_of(f"{output}\n7 passed in 0.1s", code, passed=False)
+    summary = Output(f"{output}\n7 passed in 0.1s").summary(code, passed=False)
     assert summary == f"exit {code}, 7 passed"
-    assert "\n" not in summary_of(output, code, passed=False)
+    assert "\n" not in Output(output).summary(code, passed=False)
 
 
 def test_a_row_of_numbers_is_no_summary_and_costs_no_time() -> None:
     row = " ".join(str(2**power) for power in range(10, 60))
-    assert summary_of(f"{row}\n{row} {row}", 0, passed=True) == "exit 0"
+    assert Output(f"{row}\n{row} {row}").summary(0, passed=True) == "exit 0"

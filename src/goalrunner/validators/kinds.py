@@ -39,7 +39,7 @@ from goalrunner.validators.spec_validator import (
     name_of,
     passed_variables,
 )
-from goalrunner.validators.suites import SuiteReader, contradiction, summary_of
+from goalrunner.validators.suites import Output, SuiteReader, contradiction
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 
@@ -59,8 +59,8 @@ class ShellValidator(SpecValidator):
         completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
         reported = report if report is not None and report.files else None
         plain, counted = context.scratch(".plain"), bool(reported and reported.began)
-        suite, named = await in_thread(reader.read, completion.output, plain, counted)
-        result = self._cut_short(completion) or await self._judged(context, completion, report, needed)
+        output, suite, named = await in_thread(reader.read, completion.output, plain, counted)
+        result = self._cut_short(completion) or await self._judged(context, completion, output, report, needed)
         if result.passed and suite.ended_early and result.exit_code == 0:
             result = ended_early(result, suite.ended_early)
         tests: dict[str, object] = {"suite": suite, "steady": not passed_variables(self._spec)}
@@ -94,19 +94,19 @@ class ShellValidator(SpecValidator):
         return await self._launch([SHELL, "-c", self.command], context, cwd, env, shared), None, 0
 
     async def _judged(
-        self, context: ValidationContext, completion: Completion, report: Report | None, needed: int
+        self, context: ValidationContext, completion: Completion, output: Output, report: Report | None, needed: int
     ) -> ValidatorResult:
-        expect, code, output = self._spec.expect, completion.exit_code, feedback_of(completion.output)
+        expect, code, tail = self._spec.expect, completion.exit_code, feedback_of(completion.output)
         if code is None or code != expect.exit_code:
-            if code in (126, 127) and _NOT_FOUND.search(output):
-                return self._result("not_found", output.splitlines()[-1], completion)
+            if code in (126, 127) and _NOT_FOUND.search(tail):
+                return self._result("not_found", tail.splitlines()[-1], completion)
             wanted = f", expected {expect.exit_code}" if expect.exit_code else ""
-            return self._result("red", f"{summary_of(output, code or 0, passed=False)}{wanted}", completion)
-        if code == 0 and (against := contradiction(self.command, completion.output, report, needed)):
-            return self._result("red", against[0], completion, f"{against[0]}.\n{against[1]}\n\n{output}".strip())
+            return self._result("red", f"{output.summary(code or 0, passed=False)}{wanted}", completion)
+        if code == 0 and (against := contradiction(self.command, output, report, needed)):
+            return self._result("red", against[0], completion, f"{against[0]}.\n{against[1]}\n\n{tail}".strip())
         if expect.output is not None and (wrong := await self._mismatch(expect.output, completion.output, context)):
             return self._result("red", f"exit {code}, but {wrong}", completion)
-        return self._result("passed", summary_of(output, code, passed=True), completion)
+        return self._result("passed", output.summary(code, passed=True), completion)
 
 
 def response_message(text: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Summary:
     none_ran: bool = False
     """Whether it says that there was no test at all."""
     ran: int = 0
-    """Tests that passed or failed; not known of go."""
+    """Tests that passed or failed; of go: packages."""
     skipped: int = 0
     """Tests that were skipped, pending, todo or expected to fail."""
 
@@ -147,8 +147,9 @@ def go(output: str) -> Iterator[Summary]:
         tests = ", ".join(dict.fromkeys(_GO_FAILED_TEST.findall(output)[-3:]))
         text = says = f"FAIL {', '.join(dict.fromkeys(failed[-3:]))}{f' ({tests})' if tests else ''}"
     ok = [found[0] for found in packages if found[1] == "ok  "]
-    none_ran = not says and bool(ok) and all("[no tests to run]" in line for line in ok)
-    yield Summary(text or f"{len(ok)} package{_plural(str(len(ok)))} ok", says, packages[-1].start(), end, none_ran)
+    ran = len(failed) + sum("[no tests to run]" not in line for line in ok)
+    text = text or f"{len(ok)} package{_plural(str(len(ok)))} ok"
+    yield Summary(text, says, packages[-1].start(), end, bool(ok) and not ran, ran)
 
 
 def cargo(output: str) -> Iterator[Summary]:
@@ -185,16 +186,14 @@ class Runner:
     summaries: Callable[[str], Iterator[Summary]]
     idle: str = ""
     """Options with which it runs no test at all."""
+    filters: str = ""
+    """Options that select tests."""
     commands: str = ""
     """Subcommands that run tests; empty: it needs none."""
     option: str = ""
     """The option that makes the program a test runner."""
     module: bool = False
     """Whether it is only started with `python -m`."""
-
-    def last(self, output: str) -> Summary | None:
-        """Return the last summary in an output; None if there is none."""
-        return next(iter([*self.summaries(output)][-1:]), None)
 
     def arguments(self, program: Program) -> tuple[str, ...] | None:
         """Return the arguments of a call; None if the program is not this runner."""
@@ -236,15 +235,21 @@ def calls(line: str) -> tuple[Call, ...]:
 _PYTEST_IDLE = (
     "--collect-only --collectonly --co --version -V -VV --help -h --fixtures --markers --setup-plan --setup-only"
 )
+_PYTEST_FILTERS = "-k -m --deselect --ignore --ignore-glob"
+_VITEST_FILTERS = "-t --testNamePattern --exclude"
+_JEST_FILTERS = "-o -t --testNamePattern --testPathIgnorePatterns --findRelatedTests --selectProjects"
+_JEST_IDLE = "--listTests --version --showConfig"
+_MOCHA_FILTERS = "-g --grep -f --fgrep -i --invert"
+_NODE_FILTERS = "--test-name-pattern --test-skip-pattern --test-only"
 RUNNERS: tuple[Runner, ...] = (
-    Runner("pytest", "pytest py.test", _counted(_PYTEST), _PYTEST_IDLE),
-    Runner("unittest", "unittest", unittest, "-h --help", module=True),
-    Runner("jest", "jest jest.js", _counted(_JEST, "test suite"), "--listTests --version --showConfig"),
-    Runner("vitest", "vitest vitest.mjs", _counted(_VITEST, "test file"), "list --version"),
-    Runner("mocha", "mocha _mocha mocha.js", _counted(_MOCHA), "--dry-run --version --help"),
-    Runner("node --test", "node", node, option="--test"),
-    Runner("go test", "go", go, "-list -c -n", commands="test"),
-    Runner("cargo test", "cargo", cargo, "--no-run --list", commands="test t"),
+    Runner("pytest", "pytest py.test", _counted(_PYTEST), _PYTEST_IDLE, _PYTEST_FILTERS),
+    Runner("unittest", "unittest", unittest, "-h --help", "-k", module=True),
+    Runner("jest", "jest jest.js", _counted(_JEST, "test suite"), _JEST_IDLE, _JEST_FILTERS),
+    Runner("vitest", "vitest vitest.mjs", _counted(_VITEST, "test file"), "list --version", _VITEST_FILTERS),
+    Runner("mocha", "mocha _mocha mocha.js", _counted(_MOCHA), "--dry-run --version --help", _MOCHA_FILTERS),
+    Runner("node --test", "node", node, "", _NODE_FILTERS, option="--test"),
+    Runner("go test", "go", go, "-list -c -n", "-run -skip", commands="test"),
+    Runner("cargo test", "cargo", cargo, "--no-run --list", "--skip", commands="test t"),
 )
 """The test runners whose summaries are understood."""
 

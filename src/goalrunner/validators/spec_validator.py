@@ -21,7 +21,6 @@ from goalrunner.system.launcher import tail_of
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BYTES = 16 * FEEDBACK_TAIL
 """Enough for the characters of the tail and the colour codes among them."""
-_LINES_BYTES = 256_000
 _LONGEST_LINE = 1_000
 
 
@@ -38,7 +37,7 @@ def feedback_of(path: Path) -> str:
     return tail[found.end() :] if found else tail
 
 
-def text_of_end(path: Path, most: int = _LINES_BYTES) -> tuple[str, bool]:
+def text_of_end(path: Path, most: int) -> tuple[str, bool]:
     """Return the last `most` bytes of an output without colour codes and very long lines, and whether they are all of it."""
     lines = _COLOUR.sub("", tail_of(path, most)).split("\n")
     short = "\n".join(line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines)

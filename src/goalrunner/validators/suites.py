@@ -1,4 +1,4 @@
-"""The tests in the output of a validator: the summaries of all test runners as one record."""
+"""The tests in the output of a validator: its summaries in one line, as a record, and against its exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from goalrunner.validators.runners import (
     PYTEST_USAGE,
     RUNNERS,
     Call,
-    Runner,
     Summary,
     calls,
 )
@@ -31,6 +30,13 @@ _MOST_BYTES = 8_000_000
 """Maximum number of bytes that are read, from the end of the output."""
 _MOST = 100
 """Summaries of one runner."""
+_LAST_LINES = 60
+"""Lines at the end of an output in which its result is looked for."""
+_LONGEST = 80
+_LONGEST_LINE = 300
+"""Maximum number of characters of pytest's error in a summary."""
+_ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
+"""The line in which pytest says why it does not start."""
 _GO_FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .* \([0-9.]+s\)|PASS")
 _GO_TEST = re.compile(rf"--- (?:PASS|FAIL): (?P<test>[^\s/]+) \([0-9.]+s\)$|{GO_PACKAGE.pattern}", re.MULTILINE)
 _GO = re.compile(r"\bgo (?:test|vet|build|run|list|install|generate)\b")
@@ -48,16 +54,6 @@ _VARYING = re.compile(
     r"|--affected)(?![\w-])"
 )
 """Options with which the selection of tests depends on what changed or failed before."""
-_FILTERS = {
-    "pytest": {"-k", "-m", "--deselect", "--ignore", "--ignore-glob"},
-    "unittest": {"-k"},
-    "jest": {"-o", "-t", "--testNamePattern", "--testPathIgnorePatterns", "--findRelatedTests", "--selectProjects"},
-    "vitest": {"-t", "--testNamePattern", "--exclude"},
-    "mocha": {"-g", "--grep", "-f", "--fgrep", "-i", "--invert"},
-    "node --test": {"--test-name-pattern", "--test-skip-pattern", "--test-only"},
-    "go test": {"-run", "-skip"},
-    "cargo test": {"--skip"},
-}
 _QUIET = re.compile(
     r"^.*\b(?:pytest|unittest|jest|vitest|mocha|node|npm|npx|yarn|pnpm|go test|cargo|python[0-9.]*|tox|nox|make)\b"
     r".*(?:(?<![0-9&>])1?>>?\s*[^&>\s]|&>).*$|\bpytest\b.*\s-qq|\b(?:chronic|cronic|pre-commit|prek|lefthook)\b"
@@ -68,6 +64,36 @@ _QUIET = re.compile(
 _SETTINGS = ("pytest.ini", "tox.ini", "setup.cfg", "noxfile.py")
 """Files with options of pytest, and with the lines that tox and nox run."""
 _ADDOPTS = re.compile(r"^addopts\s*=\s*(?:\"[^\"]*\"|'[^']*'|\[[^\]]*\])", re.MULTILINE)
+
+
+class Output:
+    """The end of a validator's output, without colour codes, and the summaries of test runners in it."""
+
+    def __init__(self, text: str, *, whole: bool = True) -> None:
+        self.text = text
+        self.whole = whole
+        """Whether it is the whole output."""
+        self.summaries = {runner.name: [*runner.summaries(text)][-_MOST:] for runner in RUNNERS}
+
+    def last(self, runner: str) -> Summary | None:
+        """Return the last summary of a runner; None if there is none."""
+        return next(reversed(self.summaries[runner]), None)
+
+    def summary(self, exit_code: int, *, passed: bool) -> str:
+        """Return `43 passed`, or `exit 1` if no runner is known. A red result always has its exit code or its failures."""
+        ending, lines = f"exit {exit_code}", self.text.rstrip().splitlines(keepends=True)[-_LAST_LINES:]
+        errors = (line.rstrip() for line in reversed(lines) if _ERROR.match(line))
+        if exit_code == PYTEST_USAGE and (error := next(errors, "")):
+            return f"{ending}: {error[:_LONGEST_LINE]}"
+        first = len(self.text.rstrip()) - sum(map(len, lines))
+        found = [one for name in self.summaries if (one := self.last(name)) and one.begin >= first]
+        if not found:
+            return ending
+        last = max(found, key=lambda summary: summary.end)
+        text = last.text[:_LONGEST]
+        if exit_code == PYTEST_NO_TESTS and "deselected" in text:
+            text = f"no test selected, {text}"
+        return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
 
 
 class SuiteReader:
@@ -85,18 +111,20 @@ class SuiteReader:
             return dict(env)
         return {**env, "GOFLAGS": f"{env.get('GOFLAGS', '')} -v".strip()}
 
-    def read(self, output: Path, plain: Path, reported: bool) -> tuple[SuiteRecord, list[str]]:
-        """Return what the output tells, and the ids of the tests that it names. `reported`: the plugin of pytest counts.
+    def read(self, output: Path, plain: Path, reported: bool) -> tuple[Output, SuiteRecord, list[str]]:
+        """Return the output, its tests, and the ids of those that it names. `reported`: the plugin of pytest counts.
 
-        The names of Go tests are taken out of the output, through the file `plain`.
+        The names of Go tests are taken out of the file, by way of the file `plain`.
         """
-        found = record_of(output, self._calls, self.texts, reported=reported, names_go=self._names_go)
+        text, whole = text_of_end(output, _MOST_BYTES)
+        found = Output(text, whole=whole)
+        record, ids = record_of(found, self._calls, self.texts, reported=reported, names_go=self._names_go)
         if self._names_go and output.exists():
             lines = output.read_bytes().splitlines(keepends=True)
             frames = (_GO_FRAME.fullmatch(line.decode(errors="replace").rstrip()) for line in lines)
             plain.write_bytes(b"".join(line for line, frame in zip(lines, frames, strict=True) if not frame))
             os.replace(plain, output)  # noqa: PTH105 - one call
-        return found
+        return found, record, ids
 
 
 def names_go_tests(texts: str) -> bool:
@@ -119,24 +147,32 @@ def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
     for call in calls:
         for word in call.arguments:
             given = {word.partition("=")[0], "" if word.startswith("--") else word[:2]}
-            found += given & _FILTERS.get(call.runner.name, set())
+            found += given.intersection(call.runner.filters.split())
     return tuple(dict.fromkeys((*found, *_VARYING.findall(texts))))
 
 
 def record_of(
-    output: Path, calls: Sequence[Call], texts: str, *, reported: bool = False, names_go: bool = False
+    output: Output, calls: Sequence[Call], texts: str, *, reported: bool = False, names_go: bool = False
 ) -> tuple[SuiteRecord, list[str]]:
     """Return what an output tells, and the ids of the tests of go and cargo that it names.
 
     `reported`: the plugin of pytest counts; `names_go`: `go test` was asked for names.
     """
-    text, whole = text_of_end(output, _MOST_BYTES)
-    counts: list[RunnerCount] = []
-    for runner in RUNNERS:
-        if runner.name == "go test":
-            counts += _of_go(text)
-        elif not (reported and runner.name == "pytest"):
-            counts += _of(runner, text)
+    text = output.text
+    # The output of failing tests may contain summaries of pytest too, before the last one.
+    failures = _PYTEST_FAILURES.search(text)
+    counts = [
+        RunnerCount(
+            runner=name,
+            ran=one.ran,
+            skipped=one.skipped,
+            failed=bool(one.says),
+            certain=name != "pytest" or not failures or one is summaries[-1] or one.begin < failures.start(),
+        )
+        for name, summaries in output.summaries.items()
+        for one in summaries
+        if not (reported and name == "pytest")
+    ]
     filters = filters_of(calls, texts)
     early, cargo = _of_cargo(text)
     record = SuiteRecord(
@@ -145,36 +181,10 @@ def record_of(
         filters=filters,
         varying=any(map(_VARYING.fullmatch, filters)) or "-o" in filters,
         quiet=_QUIET.search(texts) is not None,
-        whole=whole,
+        whole=output.whole,
     )
     asked = names_go or _shows_go_tests(texts)
-    return record, [*_go_ids(text, asked=asked), *cargo] if whole else []
-
-
-def _of(runner: Runner, output: str) -> list[RunnerCount]:
-    """Return the summaries of a runner in their order."""
-    # The output of failing tests may contain summaries too, before the last one.
-    failures = _PYTEST_FAILURES.search(output) if runner.name == "pytest" else None
-    first = failures.start() if failures else len(output)
-    found = [*runner.summaries(output)][-_MOST:]
-    return [
-        RunnerCount(
-            runner=runner.name,
-            ran=one.ran,
-            skipped=one.skipped,
-            failed=bool(one.says),
-            certain=one is found[-1] or one.begin < first,
-        )
-        for one in found
-    ]
-
-
-def _of_go(output: str) -> list[RunnerCount]:
-    """Return a summary of the packages of `go test`."""
-    found = GO_PACKAGE.finditer(output)
-    packages = [one for one in found if one[1] != "?   " and "no tests to run" not in one[0]]
-    failed = any(one[1] == "FAIL" for one in packages)
-    return [RunnerCount(runner="go test", ran=len(packages), failed=failed)] if packages else []
+    return record, [*_go_ids(text, asked=asked), *cargo] if output.whole else []
 
 
 def _go_ids(output: str, *, asked: bool) -> list[str]:
@@ -224,30 +234,6 @@ def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     return "\n".join(filter(None, (*found, *_ADDOPTS.findall(text_of(cwd / "pyproject.toml")))))
 
 
-_LAST_LINES = 60
-_LONGEST = 80
-_LONGEST_LINE = 300
-"""Maximum number of characters of pytest's error in a summary."""
-_ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
-"""The line in which pytest says why it does not start."""
-
-
-def summary_of(output: str, exit_code: int, passed: bool) -> str:
-    """Return `43 passed`, or `exit 1` if no runner is known. A red result always has its exit code or its failures."""
-    ending = f"exit {exit_code}"
-    lines = output.splitlines()[-_LAST_LINES:]
-    if exit_code == PYTEST_USAGE and (error := next(filter(_ERROR.fullmatch, reversed(lines)), "")):
-        return f"{ending}: {error[:_LONGEST_LINE]}"
-    found = [summary for runner in RUNNERS if (summary := runner.last("\n".join(lines)))]
-    if not found:
-        return ending
-    last = max(found, key=lambda summary: summary.end)
-    text = last.text[:_LONGEST]
-    if exit_code == PYTEST_NO_TESTS and "deselected" in text:
-        text = f"no test selected, {text}"
-    return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
-
-
 _FAILURES = (
     "A validator whose test runner reports failures fails, whatever its exit code. Failures that are meant to be there "
     "must be marked in the tests (xfail, skip), or wanted by the goal file: expect = { exit_code = 1 }."
@@ -261,14 +247,14 @@ _NO_TEST = (
 )
 
 
-def contradiction(line: str, output: Path, report: Report | None, needed: int) -> tuple[str, str] | None:
+def contradiction(line: str, output: Output, report: Report | None, needed: int) -> tuple[str, str] | None:
     """Return why exit code 0 of a line does not count, and the rule for the agent; None if it does.
 
     `needed` is the number of reports that there must be.
     """
     if report is not None and (problem := report.problem(needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    summary = _against(line, text_of_end(output)[0], reported=report is not None and report.began > 0)
+    summary = _against(line, output, reported=report is not None and report.began > 0)
     if summary is None:
         return None
     if summary.says:
@@ -276,18 +262,18 @@ def contradiction(line: str, output: Path, report: Report | None, needed: int) -
     return "exit 0, but no test ran", _NO_TEST
 
 
-def _against(line: str, output: str, *, reported: bool) -> Summary | None:
+def _against(line: str, output: Output, *, reported: bool) -> Summary | None:
     """Return the summary that counts and reports failures, or no test."""
     if not any(program.command.negated for program in programs(line)):
         for runner in RUNNERS:
-            summary = runner.last(output)
-            if summary and summary.says and not output[summary.end :].strip():
+            summary = output.last(runner.name)
+            if summary and summary.says and not output.text[summary.end :].strip():
                 return summary
     for call in calls(line):
         command = call.program.command
         if command.negated or (reported and call.runner.name == "pytest") or not (command.lost or command.last):
             continue
-        summary = call.runner.last(output) if call.tests else None
+        summary = output.last(call.runner.name) if call.tests else None
         if summary and (summary.says or summary.none_ran):
             return summary
     return None
