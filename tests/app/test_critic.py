@@ -374,7 +374,7 @@ def test_a_configuration_and_a_model_are_critics_too(place: Place) -> None:
     [
         (lambda response, agent: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda response, agent: "good", "the answer is 'good'"),
-        (lambda response: 1, "TypeError"),
+        (lambda response, agent, more: 1, "TypeError"),
     ],
 )
 def test_a_callable_that_fails_is_passed_over(place: Place, critic: Any, problem: str) -> None:

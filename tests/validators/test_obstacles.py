@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.validators.command_lines import Place, missing_program, misspelled
+from goalrunner.validators.command_lines import missing_program, misspelled
 from goalrunner.validators.obstacles import mistyped, obstacle
+from goalrunner.validators.spec_validator import Place
 
 
 @pytest.fixture

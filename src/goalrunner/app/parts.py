@@ -40,7 +40,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
 from goalrunner.validators.check_files import scripts_at_start
-from goalrunner.validators.critics import CallableCritic, Place, SpecCritic
+from goalrunner.validators.critics import CallableCritic, Opened, SpecCritic
 from goalrunner.validators.kinds import build_validators
 
 
@@ -200,7 +200,7 @@ def make_critic(
     env = child_environment(config.sandbox.environ, withhold=config.withheld)
 
     @asynccontextmanager
-    async def open_place() -> AsyncIterator[Place]:
+    async def open_place() -> AsyncIterator[Opened]:
         if environment is None:
             yield config.sandbox.launcher(processes, folder.run_id, checks=True), config.workspace, env
             return

@@ -28,8 +28,8 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.check_files import check_files
-from goalrunner.validators.command_lines import Place, missing_program, syntax_error, weaknesses_of
-from goalrunner.validators.spec_validator import name_of
+from goalrunner.validators.command_lines import missing_program, syntax_error, weaknesses_of
+from goalrunner.validators.spec_validator import Place, name_of
 
 # Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace.
 DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")

@@ -7,8 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from goalrunner.core.shell_programs import SHELLS, Program, programs
 from goalrunner.core.shell_syntax import Lost
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.runners import calls
+from goalrunner.validators.spec_validator import Place
 
 _PLAIN = re.compile(r"[\w.+@%,:/-]+")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
@@ -36,26 +36,15 @@ _LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
 _PARSE_TIMEOUT = 10.0
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where validators run: the workspace, the folder that a line starts in, and its environment variables."""
+def _path(place: Place) -> str:
+    return place.env.get("PATH", os.defpath)
 
-    workspace: Path
-    folder: Path
-    env: Mapping[str, str]
 
-    @property
-    def programs_path(self) -> str:
-        """The variable PATH."""
-        return self.env.get("PATH", os.defpath)
-
-    def may_get_programs(self) -> bool:
-        """Return whether the work may put a program into a folder of PATH, rather than install a package there."""
-        entries = (
-            Path(os.path.normpath(self.folder / entry)) for entry in self.programs_path.split(os.pathsep) if entry
-        )
-        own = (entry for entry in entries if entry.is_relative_to(self.workspace))
-        return any(folder.name != ".bin" and not (folder.parent / "pyvenv.cfg").exists() for folder in own)
+def _may_get_programs(place: Place) -> bool:
+    """Return whether the work may put a program into a folder of PATH, rather than install a package there."""
+    entries = (Path(os.path.normpath(place.folder / entry)) for entry in _path(place).split(os.pathsep) if entry)
+    own = (entry for entry in entries if entry.is_relative_to(place.workspace))
+    return any(folder.name != ".bin" and not (folder.parent / "pyvenv.cfg").exists() for folder in own)
 
 
 def syntax_error(line: str) -> str:
@@ -98,9 +87,9 @@ def missing_words(program: Program, place: Place) -> Iterator[tuple[str, str]]:
     words += program.words[:1] if is_passed_on and not program.module else ()
     for word in dict.fromkeys(words):
         is_name = _PLAIN.fullmatch(word) and "/" not in word and word not in _BUILTINS
-        if is_name and shutil.which(word, path=place.programs_path) is None:
+        if is_name and shutil.which(word, path=_path(place)) is None:
             near = _similar_program(word, place)
-            if near or not place.may_get_programs():
+            if near or not _may_get_programs(place):
                 hint = f"did you mean {near}?" if near else f"install {word}, or name another program in the goal file"
                 yield f"{word}: not found", hint
 
@@ -110,7 +99,7 @@ def _similar_program(name: str, place: Place) -> str:
     for folder in _LOCAL:
         if os.access(place.folder / folder / name, os.X_OK):
             return f"{folder}/{name}"
-    folders = (Path(entry) for entry in place.programs_path.split(os.pathsep) if entry)
+    folders = (Path(entry) for entry in _path(place).split(os.pathsep) if entry)
     return misspelled(name, {path.name for folder in folders if folder.is_dir() for path in folder.iterdir()})
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +11,14 @@ from typing import Any, get_args
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
 from goalrunner.core.ports import AuditRequest, Launcher, ValidationContext
-from goalrunner.core.verdict import Critique, UnusableCritiqueError, critique_of, failed_critique, last_line_critique
+from goalrunner.core.verdict import Critique, critique_of, failed_critique, last_line_critique
 from goalrunner.system.launcher import SHELL, tail_of
-from goalrunner.validators.child import traceback_end
-from goalrunner.validators.kinds import PythonValidator, response_message, returned_by
-from goalrunner.validators.spec_validator import Answer, SpecValidator, feedback_of
+from goalrunner.validators.kinds import PythonValidator, called
+from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of
 
 _BYTES = 65_536
 
-Place = tuple[Launcher, Path, Mapping[str, str]]
+Opened = tuple[Launcher, Path, Mapping[str, str]]
 """A launcher, the workspace as its commands see it, and their environment."""
 
 
@@ -28,7 +26,7 @@ class SpecCritic:
     """Runs a command line or a Python callable in a place whose writes are dropped afterwards."""
 
     def __init__(
-        self, run: str | None, python: str | None, open_place: Callable[[], AbstractAsyncContextManager[Place]]
+        self, run: str | None, python: str | None, open_place: Callable[[], AbstractAsyncContextManager[Opened]]
     ) -> None:
         variables: tuple[RunVariable, ...] = get_args(RunVariable)
         self._spec = ValidatorSpec(name="critic", run=run, python=python, pass_env=variables)
@@ -50,11 +48,9 @@ class SpecCritic:
 class _Command(SpecValidator):
     """Runs the command with the response on stdin; the end of its output becomes the feedback."""
 
-    async def _checked(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
-    ) -> Answer:
+    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
         errors, given = context.scratch(".err"), context.response.encode(errors="replace")
-        completion = await self._launch([SHELL, "-c", self.command], context, cwd, env, shared, given, errors)
+        completion = await self._launch([SHELL, "-c", self.command], context, place, given, errors)
         message = feedback_of(errors)
         errors.unlink(missing_ok=True)
         result = self._cut_short(completion)
@@ -72,10 +68,7 @@ class _Callable(PythonValidator):
 
 
 class CallableCritic:
-    """Calls `function(response, agent)` in this process; `agent` is the conversation, with `messages`.
-
-    A plain function runs in a thread, so that a deadline can cut the wait for it; a coroutine function runs in the loop.
-    """
+    """Calls `function(response, agent)` in this process; `agent` is the conversation, with `messages`."""
 
     def __init__(self, function: Callable[..., Any], *, timeout: float | None = DEFAULT_VALIDATOR_TIMEOUT) -> None:
         self._function = function
@@ -83,14 +76,5 @@ class CallableCritic:
 
     async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
         """Call it once. Raise UnusableCritiqueError."""
-        deadline = asyncio.timeout(self._timeout)
-        try:
-            async with deadline:
-                response = response_message(context.response)
-                return critique_of(await returned_by(self._function, response, context.conversation))
-        except UnusableCritiqueError:
-            raise
-        except Exception as error:
-            late = isinstance(error, TimeoutError) and deadline.expired()
-            why = f"timed out after {self._timeout:g} s" if late else traceback_end(error).splitlines()[-1]
-            return failed_critique(why)
+        critique, _, why = await called(self._function, context, self._timeout, critique_of)
+        return critique or failed_critique(why.splitlines()[-1])

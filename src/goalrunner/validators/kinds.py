@@ -12,19 +12,19 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
-from goalrunner.core.verdict import NOT_PASSED, TEST_IDS, ValidatorResult
+from goalrunner.core.verdict import NOT_PASSED, TEST_IDS, UnusableCritiqueError, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators import child
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
-from goalrunner.validators.command_lines import Place
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.obstacles import mistyped, obstacle
 from goalrunner.validators.pytest_report import PytestReporting, Report
@@ -32,6 +32,7 @@ from goalrunner.validators.runners import calls, reports_needed
 from goalrunner.validators.spec_validator import (
     Answer,
     NamedValidator,
+    Place,
     Reason,
     SpecValidator,
     bounded,
@@ -42,6 +43,7 @@ from goalrunner.validators.spec_validator import (
 from goalrunner.validators.suites import Output, SuiteReader, contradiction
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
+_Read = TypeVar("_Read")
 
 
 class ShellValidator(SpecValidator):
@@ -50,13 +52,11 @@ class ShellValidator(SpecValidator):
     def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
         super().__init__(spec, launcher, env)
         self._calls = calls(self.command)
-        self._variables = {**self._env, **spec.env}
 
-    async def _checked(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
-    ) -> Answer:
-        reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, cwd, context.workspace)
-        completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
+    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+        reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, place.folder, place.workspace)
+        place = replace(place, env=reader.environment(place.env))
+        completion, report, needed = await self._run(context, place)
         reported = report if report is not None and report.files else None
         plain, counted = context.scratch(".plain"), bool(reported and reported.began)
         output, suite, named = await in_thread(reader.read, completion.output, plain, counted)
@@ -68,7 +68,6 @@ class ShellValidator(SpecValidator):
         if reported:
             tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
         result = result.model_copy(update=tests)
-        place = Place(context.workspace, cwd, self._variables)
         why = "" if result.passed else obstacle(result, place)
         if not (result.passed or why or context.iteration):
             why = await in_thread(mistyped, result, place, "\n".join((context.objective, *context.criteria)))
@@ -76,22 +75,20 @@ class ShellValidator(SpecValidator):
             result = result.model_copy(update={"cannot_run": True, "summary": why})
         return result, completion.output if completion.output.exists() else None
 
-    async def _run(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
-    ) -> tuple[Completion, Report | None, int]:
+    async def _run(self, context: ValidationContext, place: Place) -> tuple[Completion, Report | None, int]:
         """Run it; return the completion, the report of pytest if there is one, and the number of required reports."""
-        needed = reports_needed(self._calls, env)
+        needed = reports_needed(self._calls, place.env)
         if needed is not None:
             reporting = PytestReporting.begin(context.scratch(".pytest"))
             try:
-                line, own = reporting.line(self.command), reporting.environment(env)
-                completion = await self._launch([SHELL, "-c", line], context, cwd, own, (*shared, reporting.folder))
+                watched = replace(place, env=reporting.environment(place.env), shared=(*place.shared, reporting.folder))
+                completion = await self._launch([SHELL, "-c", reporting.line(self.command)], context, watched)
                 if not reporting.not_loaded(feedback_of(completion.output)):
                     return completion, await in_thread(reporting.read, context.workspace), needed
                 completion.output.unlink(missing_ok=True)
             finally:
                 shutil.rmtree(reporting.folder, ignore_errors=True)
-        return await self._launch([SHELL, "-c", self.command], context, cwd, env, shared), None, 0
+        return await self._launch([SHELL, "-c", self.command], context, place), None, 0
 
     async def _judged(
         self, context: ValidationContext, completion: Completion, output: Output, report: Report | None, needed: int
@@ -130,17 +127,16 @@ class PythonValidator(SpecValidator):
 
     scores = False  # whether a critic's score is asked for
 
-    async def _checked(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
-    ) -> Answer:
+    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
         nonce, answers = secrets.token_hex(16), context.scratch(".answer")
         path = answers / "result.json"
         try:
             answers.mkdir(mode=0o700)
             # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
             argv = [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__]
-            request = self._request(context, cwd, env, nonce, path)
-            completion = await self._launch(argv, context, cwd, env, (*shared, answers), request)
+            request = self._request(context, place, nonce, path)
+            place = replace(place, shared=(*place.shared, answers))
+            completion = await self._launch(argv, context, place, request)
             result = self._cut_short(completion) or self._judged(completion, path, nonce)
         finally:
             shutil.rmtree(answers, ignore_errors=True)
@@ -151,11 +147,10 @@ class PythonValidator(SpecValidator):
                 file.write(result.feedback.encode(errors="replace") + b"\n")
         return result, completion.output
 
-    def _request(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], nonce: str, result: Path
-    ) -> bytes:
-        workspace = os.path.realpath(context.workspace)
-        given = [os.path.join(cwd, entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]  # noqa: PTH118
+    def _request(self, context: ValidationContext, place: Place, nonce: str, result: Path) -> bytes:
+        workspace = os.path.realpath(place.workspace)
+        entries = place.env.get("PYTHONPATH", "").split(os.pathsep)
+        given = [os.path.join(place.folder, entry) for entry in entries if entry]  # noqa: PTH118
         known = [os.path.abspath(entry) for entry in sys.path if entry]  # noqa: PTH100 - a link stays one
         within = [entry for entry in (*given, *known) if _is_written_by_the_agent(entry, workspace)]
         request: dict[str, Any] = {
@@ -164,7 +159,7 @@ class PythonValidator(SpecValidator):
             "messages": list(context.conversation.messages),
             "first": [entry for entry in given if entry not in within],
             "installed": [entry for entry in known if entry not in within],
-            "workspace": list(dict.fromkeys([str(cwd), workspace, *within])),
+            "workspace": list(dict.fromkeys([str(place.folder), workspace, *within])),
             "result": str(result),
             "nonce": nonce,
             "scores": self.scores,
@@ -204,8 +199,8 @@ def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
 class CallableValidator(NamedValidator):
     """Calls `function(response, agent)`, or `function(response)`; `agent` is the conversation, with `messages`.
 
-    A plain function runs in a thread, so that the deadline (seconds; None: no limit) can cut the wait for it; a coroutine
-    function runs in the loop and must not block it. Exceptions are red; KeyboardInterrupt and cancellation pass.
+    A coroutine function runs in the loop and must not block it. Exceptions are red; KeyboardInterrupt and cancellation
+    pass. `timeout` is in seconds; None: no limit.
     """
 
     def __init__(
@@ -229,33 +224,36 @@ class CallableValidator(NamedValidator):
     async def validate(self, context: ValidationContext) -> Answer:
         """Call it once; there is no output file."""
         began = time.monotonic()
-        result = await self._called(context)
+        outcome, failure, why = await called(self._function, context, self._timeout, outcome_of)
+        reason, feedback = (failure, why) if outcome is None else cast("tuple[Reason, str]", outcome)
+        result = self._result(reason, _summary(reason, feedback), feedback=bounded(feedback))
         return result.model_copy(update={"duration": time.monotonic() - began}), None
 
-    async def _called(self, context: ValidationContext) -> ValidatorResult:
-        deadline = asyncio.timeout(self._timeout)
-        try:
-            async with deadline:
-                arguments = arguments_of(self._function, response_message(context.response), context.conversation)
-                value = await returned_by(self._function, *arguments)
-                reason, feedback = cast("tuple[Reason, str]", outcome_of(value))
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
-                raise  # else the callable itself raised it
-            if isinstance(error, TimeoutError) and deadline.expired():
-                return self._result("timeout", f"timed out after {self._timeout:g} s")
-            reason, feedback = "crashed", traceback_end(error)
-        return self._result(reason, _summary(reason, feedback), feedback=bounded(feedback))
 
+async def called(
+    function: Callable[..., Any], context: ValidationContext, timeout: float | None, read: Callable[[object], _Read]
+) -> tuple[_Read | None, Literal["crashed", "timeout"], str]:
+    """Call `function(response, agent)`; return what `read` makes of its value, or None, and why there is none.
 
-async def returned_by(function: Callable[..., Any], *arguments: object) -> Any:
-    """Call a plain function in a thread, so that a deadline can cut the wait, and await a coroutine function."""
+    A plain function runs in a thread, so that the deadline can cut the wait for it; a coroutine function is awaited.
+    """
     call = function if inspect.isroutine(function) else type(function).__call__
-    if inspect.iscoroutinefunction(call):
-        return await function(*arguments)
-    value = await in_thread(function, *arguments)
-    return await value if inspect.isawaitable(value) else value
+    deadline = asyncio.timeout(timeout)
+    try:
+        async with deadline:
+            arguments = arguments_of(function, response_message(context.response), context.conversation)
+            is_async = inspect.iscoroutinefunction(call)
+            value = function(*arguments) if is_async else await in_thread(function, *arguments)
+            return read(await value if inspect.isawaitable(value) else value), "crashed", ""
+    except UnusableCritiqueError:
+        raise
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            raise  # else the callable itself raised it
+        if isinstance(error, TimeoutError) and deadline.expired():
+            return None, "timeout", f"timed out after {timeout:g} s"
+        return None, "crashed", traceback_end(error)
 
 
 def build_validators(

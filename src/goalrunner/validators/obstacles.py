@@ -14,8 +14,9 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.check_files import make_targets, makefile_in, package_scripts, text_of
-from goalrunner.validators.command_lines import Place, missing_words, misspelled, stem
+from goalrunner.validators.command_lines import missing_words, misspelled, stem
 from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE, calls
+from goalrunner.validators.spec_validator import Place
 
 _TOOLS = frozenset(
     """

@@ -7,6 +7,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -94,6 +95,17 @@ def name_of(spec: ValidatorSpec) -> str:
     return label(spec.run or "")[:_LONGEST_NAME] or "check"
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a validator runs: the workspace, the folder in which its command starts, and its environment variables."""
+
+    workspace: Path
+    folder: Path
+    env: Mapping[str, str]
+    shared: tuple[Path, ...] = ()
+    """Files and folders of the runner that it may read and write."""
+
+
 class NamedValidator:
     """What all validators have. Subclasses implement the port `Validator`."""
 
@@ -178,33 +190,36 @@ class SpecValidator(NamedValidator, ABC):
         try:
             if shared:
                 response.write_bytes(context.response.encode(errors="replace"))
-            return await self._checked(context, cwd, {**inherited, **self._spec.env, **passed}, shared)
+            place = Place(context.workspace, cwd, {**inherited, **self._spec.env, **passed}, shared)
+            return await self._checked(context, place)
         except (OSError, ValueError) as error:
             return self._result("crashed", f"could not be run: {error}", feedback=str(error)), None
         finally:
             response.unlink(missing_ok=True)
 
     @abstractmethod
-    async def _checked(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
-    ) -> Answer:
-        """Run it once in `cwd`. `shared` are files of the runner that it may read."""
+    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+        """Run it once."""
 
     async def _launch(
         self,
         argv: Sequence[str],
         context: ValidationContext,
-        cwd: Path,
-        env: Mapping[str, str],
-        shared: Sequence[Path],
+        place: Place,
         stdin: bytes | None = None,
         errors: Path | None = None,
     ) -> Completion:
         """Run a command to its end or its deadline; `errors` is a file of its own for stderr."""
-        limit = self._spec.timeout
         with running(self.name, self.command, context.scratch(".out")) as output:
             return await self._launcher.launch(
-                argv, cwd=cwd, env=env, output=output, timeout=limit, shared=shared, stdin=stdin, errors=errors
+                argv,
+                cwd=place.folder,
+                env=place.env,
+                output=output,
+                timeout=self._spec.timeout,
+                shared=place.shared,
+                stdin=stdin,
+                errors=errors,
             )
 
     async def _mismatch(self, pattern: str, path: Path, context: ValidationContext) -> str:
