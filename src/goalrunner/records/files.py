@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from goalrunner.core.errors import RecordError, one_line, record_errors
+from goalrunner.core.errors import RecordError, record_errors
 
 UNFINISHED = ".new"  # suffix of the file that a killed writer may leave behind
 
@@ -42,31 +42,6 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | Non
         with contextlib.suppress(OSError):
             os.unlink(new, dir_fd=folder)
         raise
-
-
-def write_json(path: Path, value: object) -> None:
-    """Replace the file at `path` by one that holds `value`; its folder need not exist. Raise RecordError."""
-    with record_errors(f"cannot write {path}"):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, json.dumps(value).encode())
-
-
-def read_json(path: Path, kind: Any) -> Any:
-    """Return the value of this type that `write_json` wrote; None if there is no file. Raise RecordError for another value."""
-    from pydantic import TypeAdapter  # not at the top: `goal list` reads no such file
-
-    try:
-        return TypeAdapter(kind).validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise damaged(path, one_line(str(error))) from error
-
-
-def damaged(path: Path, why: str) -> RecordError:
-    """Return the error for a file of a run that does not hold what this program writes."""
-    message = f"the run was made by another version of goal, or {path} is damaged: {why}"
-    return RecordError(message, "start a new run: goal run GOAL_FILE")
 
 
 def open_folder(root: Path, parts: Iterable[str]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.core.errors import RunNotFound, UsageError, record_errors, some
+from goalrunner.core.errors import RecordError, RunNotFound, UsageError, one_line, record_errors, some
 from goalrunner.records.files import is_written, sync_folder, write_whole
 
 if TYPE_CHECKING:
@@ -113,6 +113,31 @@ class RunFolder:
             write_whole(path, text.encode(errors="replace"), lasting=lasting)
             if lasting:
                 sync_folder(path.parent)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace the file at `path` by one that holds `value`; its folder need not exist. Raise RecordError."""
+    with record_errors(f"cannot write {path}"):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, json.dumps(value).encode())
+
+
+def read_json(path: Path, kind: Any) -> Any:
+    """Return the value of this type that `write_json` wrote; None if there is no file. Raise RecordError for another value."""
+    from pydantic import TypeAdapter  # not at the top: `goal list` reads no such file
+
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise damaged(path, one_line(str(error))) from error
+
+
+def damaged(path: Path, why: str) -> RecordError:
+    """Return the error for a file of a run that does not hold what this program writes."""
+    message = f"the run was made by another version of goal, or {path} is damaged: {why}"
+    return RecordError(message, "start a new run: goal run GOAL_FILE")
 
 
 _LETTERS = "abcdefghjkmnpqrstvwxyz"

@@ -15,7 +15,7 @@ from typing import Literal
 from goalrunner.checking.protection import BEFORE, COMPARED
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.shell_programs import SHELLS, Program, programs
-from goalrunner.records.files import damaged, read_json, write_json
+from goalrunner.records.run_folder import damaged, read_json, write_json
 from goalrunner.validators.spec_validator import variables_named
 
 MAKE = frozenset({"make", "gmake"})

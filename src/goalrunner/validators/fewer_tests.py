@@ -11,7 +11,7 @@ from pathlib import Path
 from goalrunner.checking.protection import Difference, Protection
 from goalrunner.core.errors import some
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
-from goalrunner.records.files import read_json, write_json
+from goalrunner.records.run_folder import read_json, write_json
 from goalrunner.validators.spec_validator import Answer
 from goalrunner.validators.suites import GO
 
