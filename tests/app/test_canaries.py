@@ -77,23 +77,19 @@ async def asked(reader: Reader) -> CanaryReport:
     return await question_judge(Goal(objective="x", judge=JudgeConfig(answering(reader))))
 
 
-def names(answers: Sequence[Any]) -> list[str]:
-    return [answer.name for answer in answers]
-
-
 async def test_a_careful_judge_accepts_the_example_and_misses_nothing() -> None:
     report = await asked(careful)
     assert report.unchanged.judge_accepts
     assert report.unchanged.complete_after_check
-    assert [answer.judge_accepts for answer in report.answers] == [False] * len(MUTATIONS)
+    assert [answer.judge_accepts for answer in report.copies] == [False] * len(MUTATIONS)
     refuse_credulous_judge(report)
 
 
 async def test_a_judge_that_believes_everything_misses_every_copy() -> None:
     report = await asked(gullible)
-    assert names(report.misses) == ALL
+    assert list(report.misses) == ALL
     # The check of citations catches what does not exist, is outdated, or has no output. It cannot judge what words mean.
-    survived = [answer.name for answer in report.misses if answer.complete_after_check]
+    survived = [answer.name for answer in report.copies if answer.judge_accepts and answer.complete_after_check]
     assert survived == ["contradicted", "printed-report", "injected-output"]
     with pytest.raises(GoalError, match="accepts 8 of 8 examples that prove nothing: claims-only, evidence") as refused:
         refuse_credulous_judge(report)
@@ -117,8 +113,10 @@ async def test_a_judge_that_believes_everything_misses_every_copy() -> None:
 async def test_a_judge_with_one_weakness_misses_the_copies_for_it(reader: Reader, missed: list[str]) -> None:
     report = await asked(reader)
     assert report.unchanged.judge_accepts
-    assert names(report.misses) == missed
-    assert [answer.complete_after_check for answer in report.misses] == [name == "contradicted" for name in missed]
+    assert list(report.misses) == missed
+    assert [answer.complete_after_check for answer in report.copies if answer.judge_accepts] == [
+        name == "contradicted" for name in missed
+    ]
 
 
 async def test_a_judge_that_refuses_everything_is_seen_in_the_unchanged_copy() -> None:
@@ -129,7 +127,7 @@ async def test_a_judge_that_refuses_everything_is_seen_in_the_unchanged_copy() -
 
 async def test_a_judge_that_cannot_be_read_is_neither_careful_nor_credulous() -> None:
     report = await question_judge(Goal(objective="x", judge=JudgeConfig(lambda _: "it looks fine to me")))
-    assert (report.misses, names(report.unread), report.unchanged.judge_accepts) == ((), ALL, None)
+    assert (report.misses, list(report.unreadable), report.unchanged.judge_accepts) == ((), ALL, None)
     with pytest.raises(GoalError, match="could not be read"):
         refuse_credulous_judge(report)
 
@@ -152,7 +150,7 @@ async def test_a_run_is_judged_by_its_own_criteria(run: FinishedRun) -> None:
     goal = Goal(objective="Write a friendly greeting.", judge=JudgeConfig(answering(reader, CRITERION)))
     report = await question_judge(goal, run.folder)
     assert (report.unchanged.judge_accepts, report.unchanged.complete_after_check) == (True, True)
-    assert names(report.misses) == ["stale", "contradicted", "forged-observations"]
+    assert list(report.misses) == ["stale", "contradicted", "forged-observations"]
     assert sum(f"FAIL: {CRITERION}" in prompt for prompt in prompts) == 1
 
 

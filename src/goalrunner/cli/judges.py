@@ -144,18 +144,10 @@ def canary(
         goal = goals.resolved(path, {"objective": None if path else EXAMPLE, "judge.model": judge})
     report = _questioned(judged_by(goal), folder)
     if json:
-        value = {
-            "judge": report.judge,
-            "misses": [answer.name for answer in report.misses],
-            "unreadable": [answer.name for answer in report.unread],
-            "unchanged": asdict(report.unchanged),
-            "copies": list(map(asdict, report.answers)),
-            "usage": report.usage.model_dump(mode="json"),
-        }
-        output.say(value)
+        output.say(report.model_dump(mode="json"))
     else:
         _print(report)
-    return 1 if report.misses else int(ExitCode.FAILED if report.unread else ExitCode.COMPLETE)
+    return 1 if report.misses else int(ExitCode.FAILED if report.unreadable else ExitCode.COMPLETE)
 
 
 def refuse_credulous_judge(goal: Goal) -> None:
@@ -176,14 +168,14 @@ def _questioned(goal: Goal, folder: RunFolder | None) -> CanaryReport:
 def _print(report: CanaryReport) -> None:
     rows = [(" ", "COPY", "JUDGE", "AFTER CHECK", "WHAT IS DIFFERENT")]
     words = {True: ("✗", "accepts"), False: ("✓", "refuses"), None: ("?", "not readable")}
-    for answer in (report.unchanged, *report.answers):
+    for answer in (report.unchanged, *report.copies):
         mark, said = words[answer.judge_accepts]
         verdict = "complete" if answer.complete_after_check else "not complete"
         is_first = answer is report.unchanged
         rows.append(("·" if is_first else mark, answer.name, said, verdict, answer.sentence))
     output.say(lines_text(table(rows, output.columns())))
-    survived = sum(answer.complete_after_check for answer in report.misses)
-    missed = f"{count(len(report.misses), 'miss', 'misses')} of {len(report.answers)} copies"
+    survived = sum(bool(answer.judge_accepts) and answer.complete_after_check for answer in report.copies)
+    missed = f"{count(len(report.misses), 'miss', 'misses')} of {len(report.copies)} copies"
     through = f", {survived} of them complete after the check of the citations" if report.misses else ""
     output.say(f"\n{missed}{through} · {' · '.join(spent(report.usage))}\n")
     if report.unchanged.judge_accepts is False:
