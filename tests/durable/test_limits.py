@@ -20,14 +20,16 @@ def used(number: int) -> dict[str, object]:
 
 def test_a_capped_run_wants_a_raised_limit_and_goes_on_with_one(goal: Goal) -> None:
     goal.write(PLAIN + "max_iterations = 1", agent("no", **used(10)), agent("", shell("touch done")), agent("yes"))
-    assert goal.run().code == 1
+    capped = goal.run()
+    assert capped.code == 1
     run = goal.folder.name
     refused = goal.resume()
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.splitlines() == [
         f"Error: run {run} is capped: the only round is used",
-        f"raise it: goal resume {run} --max-iterations 11",
+        f"raise it: goal resume {run} --max-iterations 2",
     ]
+    assert f"goal resume {run} --max-iterations 2" in capped.out
     assert goal.outcome()["status"] == "capped"
     done = goal.resume("--max-iterations", "2", "--note", "mind the gap")
     assert done.code == 0, done

@@ -21,7 +21,7 @@ from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
-from goalrunner.core.limits import Shortfall, lifting, shortfall
+from goalrunner.core.limits import Shortfall, lifting, raised, shortfall
 from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
@@ -256,13 +256,13 @@ def _refuse_low_limits(state: RunState, plan: Plan) -> None:
     run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
     if state.stop_reason is StopReason.MAX_ITERATIONS and rounds is not None and rounds <= state.iterations:
         why = "the only round is used" if rounds == 1 else f"{state.iterations} of {rounds} rounds are used"
-        option = f"--max-iterations {state.iterations + 10}"
+        option = raised("max_iterations", rounds, state.iterations)
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
-        why, option = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", f"--timeout {2 * plan.timeout:g}"
+        why, option = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", raised("timeout", plan.timeout)
     elif found := _known_shortfall(state.model_copy(update={"plan": plan})):
-        why, option = found.words, f"--tokens {2 * max(total.tokens, plan.tokens or 0)}"
+        why, option = found.words, raised("tokens", plan.tokens or 0, total.tokens)
         if found.budget != "tokens":
-            option = f"--cost {2 * max(total.cost_usd or 0, plan.cost_usd or 0):.4g}"
+            option = raised("cost_usd", plan.cost_usd or 0, total.known_cost_usd)
         if found.unknown or (found.budget != "tokens" and total.cost_usd is None):  # unknown use is within no limit
             option = f"{option.split()[0]} inf"
     else:

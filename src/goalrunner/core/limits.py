@@ -18,7 +18,13 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
 from goalrunner.core.shell_words import Word
 
-_OPTIONS: dict[BudgetName, str] = {"tokens": "--tokens", "cost_usd": "--cost"}
+Limit = Literal["max_iterations", "timeout", "tokens", "cost_usd"]
+_OPTIONS: dict[Limit, str] = {
+    "max_iterations": "--max-iterations",
+    "timeout": "--timeout",
+    "tokens": "--tokens",
+    "cost_usd": "--cost",
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,14 @@ def _shortfalls(state: RunState) -> Iterator[Shortfall]:
             why = f"(a turn was cut, {agent} did not report it, or a model has no known price)"
             what = f"the usage of a call of {agent} or the judge is unknown {why}; known usage: {words}"
             yield Shortfall(name, what, unknown=True)
+
+
+def raised(name: Limit, limit: float, used: float = 0.0) -> str:
+    """Return the option of `goal resume` that doubles a limit: "--timeout 20m"."""
+    value, size, unit = 2 * max(limit, used), 1, ""
+    if name == "timeout":
+        size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if value % size == 0), (1, ""))
+    return f"{_OPTIONS[name]} {value / size:.10g}{unit}"
 
 
 _INSTALLING = frozenset(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.errors import listed
+from goalrunner.core.limits import Limit, raised
 from goalrunner.reports.figures import RUNNING, Summary
 from goalrunner.reports.layout import Fact
 
@@ -119,22 +120,22 @@ def _raised(summary: Summary) -> list[str]:
     limits, reason = summary.numbers("limits"), summary.text("stop_reason")
     limit = limits.get(reason)
     if reason == "max_iterations" and limit:
-        return [f"--max-iterations {2 * max(int(limit), summary.integer('iterations'))}"]
+        return [raised("max_iterations", limit, summary.integer("iterations"))]
     if reason == "timeout" and limit:
-        size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if 2 * limit % size == 0), (1, ""))
-        return [f"--timeout {2 * limit / size:.10g}{unit}"]
+        return [raised("timeout", limit)]
     if reason in ("stalled", "impossible", "denied"):
         return ['--note "..."']
     if reason != "budget_exhausted":
         return [""]
     options: list[str] = []
-    for option, name, used, is_unknown in (
-        ("--tokens", "tokens", summary.tokens or 0, summary.integer("uncounted_calls")),
+    budgets: tuple[tuple[str, Limit, float, bool], ...] = (
+        ("--tokens", "tokens", summary.tokens or 0, summary.integer("uncounted_calls") > 0),
         ("--cost", "cost_usd", summary.number("known_cost_usd") or 0.0, summary.number("cost_usd") is None),
-    ):
+    )
+    for option, name, used, is_unknown in budgets:
         limit = limits.get(name)
         if limit and used >= limit:
-            return [f"{option} {2 * max(used, limit):.10g}"]
+            return [raised(name, limit, used)]
         if limit and is_unknown:  # count what is known, or lift the limit
             options += [f"--allow-unenforced {name}", f"{option} inf"]
     return options or [""]
