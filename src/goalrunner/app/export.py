@@ -26,7 +26,6 @@ _PATCH = (
 )
 """The git command of a patch that has all content; a renamed file is deleted and added."""
 _APPLY = ("apply", "--cached", "--binary", "--whitespace=nowarn")
-_SUBMODULE = b"160000"  # the mode of a submodule in a tree
 
 
 @dataclass(frozen=True)
@@ -133,29 +132,32 @@ class RunChange:
         await self._git.ask("update-ref", f"refs/heads/{name}", new, zeros, repository=found.git_dir)
         return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
 
-    async def _unchecked(self, found: Repository, commit: str, inside: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return unchanged files that differed from the commit at the start of the run, and files that only the commit has.
+    async def _unchecked(self, found: Repository, commit: str, inside: str) -> tuple[list[str], list[str]]:
+        """Compare the files that the run did not change with those of a commit, where the branch begins.
 
-        Submodules are left out.
+        Return the files that differed at the start of the run, and the files that only the commit has. Submodules are left
+        out.
         """
         within = [] if inside == "." else [f"{inside}/"]
         listed = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", commit, *within, repository=found.git_dir)
-        committed, submodules = dict[str, str](), list[str]()
+        committed: dict[str, str] = {}  # the blob by path
+        submodules: tuple[str, ...] = ()
         for row in listed.split(b"\0")[:-1]:
             meta, path = row.split(b"\t", 1)
+            mode, _, blob = meta.decode().split()
             name = shown(path.removeprefix(os.fsencode("".join(within))))
-            if meta.startswith(_SUBMODULE):
-                submodules.append(f"{name}/")
+            if mode == "160000":
+                submodules += (f"{name}/",)
             else:
-                committed[name] = meta.split()[2].decode()
+                committed[name] = blob
         changed = {item.path for item in await self.files()}
         entries = await self._kept.store.entries(self._start)
-        kept = {path: entry.blob for path, entry in entries.items() if entry.stored and path not in changed}
-        differing = [path for path, blob in kept.items() if committed.get(path) != blob]
-        return (
-            tuple(sorted(path for path in differing if not path.startswith(tuple(submodules)))),
-            tuple(sorted(committed.keys() - entries.keys() - changed)),
-        )
+        differing = []
+        for path, entry in entries.items():
+            is_compared = entry.stored and path not in changed and not path.startswith(submodules)
+            if is_compared and committed.get(path) != entry.blob:
+                differing.append(path)
+        return sorted(differing), sorted(committed.keys() - entries.keys() - changed)
 
 
 def _committed(root: Path, arguments: list[str], message: str, environ: Mapping[str, str]) -> str:
