@@ -33,7 +33,7 @@ def item(
 
 
 def filled(home: Path, *items: MemoryItem) -> Path:
-    path = home / "memory" / "ann.jsonl"
+    path = home / "memory" / "items.jsonl"
     path.parent.mkdir()
     path.write_text("".join(f"{one.model_dump_json()}\n" for one in items))
     return path

@@ -47,7 +47,7 @@ def test_a_promoted_fact_says_whose_it_is_and_what_it_rests_on(tmp_path: Path) -
     assert item.expires_at == (CLOCK.now() + timedelta(days=90)).isoformat()
     assert (item.promoted_by, item.promoted_at) == ("ann@desk", CLOCK.now().isoformat())
     assert list_items(tmp_path) == ([item], [])
-    path = tmp_path / "memory" / "parsers.jsonl"
+    path = tmp_path / "memory" / "items.jsonl"
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_text()) == item.model_dump(mode="json")
 
@@ -114,7 +114,7 @@ def test_an_event_is_promoted_with_words_of_a_person(tmp_path: Path) -> None:
 
 def test_a_secret_is_replaced_before_it_is_kept(tmp_path: Path) -> None:
     promoted(kept_run(tmp_path), tmp_path, text="the password is hunter22hunter", permission="hunter22hunter")
-    text = (tmp_path / "memory" / "parsers.jsonl").read_text()
+    text = (tmp_path / "memory" / "items.jsonl").read_text()
     assert "hunter22hunter" not in text
     assert text.count("[redacted:DB_PASSWORD]") == 2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.cli import output
-from goalrunner.cli.manage import help_
+from goalrunner.cli.app import help_
 from goalrunner.core.errors import UsageError
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -67,7 +67,7 @@ def test_what_cannot_be_done_as_asked(own_home: Path, capsys: Capture, arguments
 def test_a_damaged_line_is_named_and_the_rest_is_listed(own_home: Path, capsys: Capture) -> None:
     kept_run(own_home)
     main(["promote", "k3f9", "o1", "--kind", "fact"])
-    path = own_home / "memory" / "parsers.jsonl"
+    path = own_home / "memory" / "items.jsonl"
     path.write_text("{half\n" + path.read_text())
     capsys.readouterr()
     assert main(["memory"]) == 0

@@ -143,13 +143,13 @@ class RunChange:
         committed: dict[str, str] = {}  # the blob by path
         submodules: tuple[str, ...] = ()
         for row in listed.split(b"\0")[:-1]:
-            meta, path = row.split(b"\t", 1)
+            meta, name = row.split(b"\t", 1)
             mode, _, blob = meta.decode().split()
-            name = shown(path.removeprefix(os.fsencode("".join(within))))
+            path = shown(name.removeprefix(os.fsencode("".join(within))))
             if mode == "160000":
-                submodules += (f"{name}/",)
+                submodules += (f"{path}/",)
             else:
-                committed[name] = blob
+                committed[path] = blob
         changed = {item.path for item in await self.files()}
         entries = await self._kept.store.entries(self._start)
         differing = []

@@ -1,4 +1,4 @@
-"""Facts of runs that are kept for later runs of an owner: their files, promoting a fact, and recalling them."""
+"""Facts of runs that are kept for later runs of an owner: their file, promoting a fact, and recalling them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
 from pydantic import Field, ValidationError
 
@@ -29,13 +28,12 @@ MOST_ITEMS = 50
 MOST_CHARACTERS = 8_000  # of all facts that are recalled
 _LONGEST_FACT = 2_000  # characters of a remembered fact
 _LONGEST = 500  # characters of a recalled fact
-_LONGEST_NAME = 100  # of a file; owners whose names begin alike share one
 _MOMENT = r"^\d{4}-\d\d-\d\dT[\d:.]+\+00:00$"
 Sensitivity = Literal["low", "medium", "high"]
 
 
 class MemoryItem(Frozen):
-    """One line of a memory file. (Source: the promotion rules of Goals and State.)"""
+    """One line of the file. (Source: the promotion rules of Goals and State.)"""
 
     memory_id: str = Field(pattern=r"^m[0-9a-f]{6,32}$", description='"m3f9a2c", never given twice')
     kind: MemoryKind
@@ -55,19 +53,15 @@ class MemoryItem(Frozen):
         return self.expires_at is not None and self.expires_at <= now.isoformat()
 
 
-def _path(home: Path, owner: str) -> Path:
-    """Return the file of an owner, `GOAL_HOME/memory/<owner>.jsonl`, whatever characters the name has."""
-    return home / "memory" / f"{quote(owner, safe=' ')[:_LONGEST_NAME]}.jsonl"
-
-
-def _paths(home: Path) -> list[Path]:
-    return sorted((home / "memory").glob("*.jsonl"))
+def _file(home: Path) -> Path:
+    """Return the file of all items."""
+    return home / "memory" / "items.jsonl"
 
 
 @contextmanager
 def _locked(home: Path) -> Iterator[None]:
-    """Wait until no other process changes the files of `home`. Raise RecordError if they cannot be written."""
-    folder = home / "memory"
+    """Wait until no other process changes the file. Raise RecordError if it cannot be written."""
+    folder = _file(home).parent
     with record_errors(f"cannot write {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as lock:
@@ -75,46 +69,42 @@ def _locked(home: Path) -> Iterator[None]:
             yield
 
 
-def _lines(path: Path) -> list[bytes]:
+def _read(home: Path) -> tuple[list[MemoryItem], list[str], list[bytes]]:
+    """Return the items, corrected or not, oldest first, a message for each damaged line, and the lines. Raise RecordError."""
+    path, items, damages = _file(home), [], []
     with record_errors(f"{path} cannot be read", "check its permissions"):
-        return path.read_bytes().splitlines() if path.exists() else []
-
-
-def _read(path: Path) -> tuple[list[MemoryItem], list[str]]:
-    """Return the items, corrected or not, oldest first, and a message for each damaged line. Raise RecordError."""
-    items, damages = [], []
-    for number, raw in enumerate(_lines(path), start=1):
+        lines = path.read_bytes().splitlines() if path.exists() else []
+    for number, raw in enumerate(lines, start=1):
         try:
             items.append(MemoryItem.model_validate_json(raw))
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             what = ".".join(map(str, (*first["loc"], first["msg"])))
             damages.append(f"{path}:{number}: {what}; the line is ignored")
-    return items, damages
+    return items, damages, lines
 
 
 def list_items(home: Path, owner: str | None = None) -> tuple[list[MemoryItem], list[str]]:
     """Return the valid items of one owner or of all, and a message for each damaged line. Raise RecordError."""
-    found = [_read(path) for path in (_paths(home) if owner is None else [_path(home, owner)])]
-    items = [item for part, _ in found for item in part if owner in (None, item.owner)]
+    items, damages, _ = _read(home)
     corrected = {item.replaces for item in items}
-    return [item for item in items if item.memory_id not in corrected], [text for _, part in found for text in part]
+    return [one for one in items if owner in (None, one.owner) and one.memory_id not in corrected], damages
 
 
 def forget(home: Path, memory_id: str) -> list[MemoryItem]:
     """Remove an item, and every item that it corrected; return them. Raise UsageError for an unknown id, and RecordError."""
     with _locked(home):
-        for path in _paths(home):
-            by_id = {item.memory_id: item for item in _read(path)[0]}
-            gone: list[MemoryItem] = []
-            while item := by_id.pop(gone[-1].replaces if gone else memory_id, None):
-                gone.append(item)
-            if gone:
-                marks = [f'"memory_id":"{item.memory_id}"'.encode() for item in gone]
-                kept = [line for line in _lines(path) if not any(mark in line for mark in marks)]
-                write_whole(path, b"".join(line + b"\n" for line in kept))
-                return gone
-    raise UsageError(f'there is no kept fact with the id "{memory_id[:40]}"', "goal memory lists all items")
+        items, _, lines = _read(home)
+        by_id = {item.memory_id: item for item in items}
+        gone: list[MemoryItem] = []
+        while item := by_id.pop(gone[-1].replaces if gone else memory_id, None):
+            gone.append(item)
+        if not gone:
+            raise UsageError(f'there is no kept fact with the id "{memory_id[:40]}"', "goal memory lists all items")
+        marks = [f'"memory_id":"{item.memory_id}"'.encode() for item in gone]
+        kept = [line for line in lines if not any(mark in line for mark in marks)]
+        write_whole(_file(home), b"".join(line + b"\n" for line in kept))
+        return gone
 
 
 def promote(
@@ -173,7 +163,7 @@ def promote(
         if replaces and replaces not in (other.memory_id for other in list_items(home, owner)[0]):
             raise UsageError(f'there is no item "{replaces}" of owner "{owner}" to correct', "goal memory")
         log.append(MemoryPromoted(memory_id=kept.memory_id, kind=kind, source_ref=reference))
-        with closing(AppendFile(_path(home, owner))) as file:
+        with closing(AppendFile(_file(home))) as file:
             file.append(kept.model_dump_json().encode())
     return kept
 

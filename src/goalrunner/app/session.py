@@ -18,10 +18,10 @@ from goalrunner.core import VERSION
 from goalrunner.core.activity import context_with
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
-from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.errors import RecordError, UsageError, raised
 from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
-from goalrunner.core.limits import Shortfall, lifting, raised, shortfall
+from goalrunner.core.limits import Shortfall, lifting, shortfall
 from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState

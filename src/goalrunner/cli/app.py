@@ -1,15 +1,20 @@
-"""The Typer application. A command is imported when it is called, so that `goal --help` and each command start fast."""
+"""The Typer application, and `goal help`. A command is imported when it is called, so that each one starts fast."""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+import goalrunner
 from goalrunner.cli import output
+from goalrunner.cli.options import Text, argument
 from goalrunner.core import VERSION
+from goalrunner.core.errors import UsageError, nearest
 
 GROUPS = {
     "Run": {
@@ -43,13 +48,13 @@ GROUPS = {
     "Manage": {
         "agents": ("manage", "List the agents: what is installed, and what each can do."),
         "doctor": ("manage", "Check whether an agent can be used on this machine."),
-        "hook": ("hook", "Check the sessions of Claude Code before they stop."),
+        "hook": ("manage", "Check the sessions of Claude Code before they stop."),
         "prune": ("changes", "Remove runs that ended long ago."),
         "promote": ("manage", "Keep a fact of a run for later runs."),
         "memory": ("manage", "List the facts that are kept for later runs."),
         "forget": ("manage", "Remove a kept fact."),
         "schema": ("init", "Print the JSON Schema of goal files, outcomes, states or events."),
-        "help": ("manage", "Show a page of the documentation, or list the pages."),
+        "help": ("app", "Show a page of the documentation, or list the pages."),
     },
 }
 """Group -> name -> module and summary. The summary is the first line of the command's docstring."""
@@ -136,3 +141,39 @@ def _goal(
     ] = False,
 ) -> None:
     """Options of `goal` itself."""
+
+
+def help_(topic: Annotated[Text, argument("PAGE", "Name of a page; default: list the pages.")] = None) -> int:
+    """Show a page of the documentation, or list the pages.
+
+    For the name of a command, show its help.
+    """
+    package = Path(goalrunner.__file__).parent
+    folder = next(place for place in (package / "docs", package.parents[1] / "docs") if place.is_dir())
+    found = sorted(folder.rglob("*.md"), key=lambda page: (page.parent, page.stem))
+    pages = {page.stem: page.read_text("utf-8") for page in found}
+    if topic is None:
+        columns = max(map(len, pages))
+        titles = {name: text.partition("\n")[0].lstrip("# ").strip() for name, text in pages.items()}
+        lines = [f"goal help {name.ljust(columns)}  {title}" for name, title in titles.items()]
+        output.say("\n".join([*lines, "", "goal COMMAND --help explains a command and its options."]) + "\n")
+    elif topic in pages:
+        output.page(_rendered(pages[topic]) if sys.stdout.isatty() else pages[topic])
+    elif topic in COMMANDS:
+        return app([topic, "--help"], standalone_mode=False) or 0
+    else:
+        near = nearest(topic, [*pages, *COMMANDS])
+        raise UsageError(f"there is no page {topic}", f"goal help {near}" if near else "goal help lists the pages")
+    return 0
+
+
+def _rendered(text: str) -> str:
+    """Return Markdown as text for this terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    plain = "\n".join(line for line in text.splitlines() if not line.startswith("<!--"))
+    console = Console(width=min(output.columns() or 80, 110), no_color=not output.has_colours())
+    with console.capture() as capture:
+        console.print(Markdown(plain, hyperlinks=False))
+    return capture.get()

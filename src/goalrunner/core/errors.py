@@ -212,6 +212,23 @@ LONGEST_PATH = 4096
 """Maximum number of characters of a path that are shown. It is large, because the end of a path matters most."""
 
 
+LIMIT_OPTIONS = {
+    "max_iterations": "--max-iterations",
+    "timeout": "--timeout",
+    "tokens": "--tokens",
+    "cost_usd": "--cost",
+}
+"""The option of the command line for each limit of a run."""
+
+
+def raised(name: str, limit: float, used: float = 0.0) -> str:
+    """Return the option of `goal resume` that doubles a limit: "--timeout 20m"."""
+    value, size, unit = 2 * max(limit, used), 1, ""
+    if name == "timeout":
+        size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if value % size == 0), (1, ""))
+    return f"{LIMIT_OPTIONS[name]} {value / size:.10g}{unit}"
+
+
 def one_line(text: str, longest: int = 200) -> str:
     """Return the text on one line, truncated."""
     line = " ".join(text.split())

@@ -10,21 +10,21 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from goalrunner.core.agent_preset import BudgetName
-from goalrunner.core.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, ModelError, one_line
+from goalrunner.core.errors import (
+    LIMIT_OPTIONS,
+    ApprovalDenied,
+    ApprovalPending,
+    BudgetExhausted,
+    GoalError,
+    ModelError,
+    one_line,
+)
 from goalrunner.core.events import RiskClass, RunEnded
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
 from goalrunner.core.shell_words import Word
-
-Limit = Literal["max_iterations", "timeout", "tokens", "cost_usd"]
-_OPTIONS: dict[Limit, str] = {
-    "max_iterations": "--max-iterations",
-    "timeout": "--timeout",
-    "tokens": "--tokens",
-    "cost_usd": "--cost",
-}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def lifting(state: RunState) -> str:
     """Return the options of `goal resume` for a run whose budgets can no longer be checked."""
     names = [found.budget for found in _shortfalls(state) if found.unknown]
     allow = " ".join(f"--allow-unenforced {name}" for name in names)
-    lift = " ".join(f"{_OPTIONS[name]} inf" for name in names)
+    lift = " ".join(f"{LIMIT_OPTIONS[name]} inf" for name in names)
     return (
         f"goal resume {state.goal.run_id} {allow} continues and counts only what is known; {lift} lifts the limit"
         " (in a goal file: [budget] allow_unenforced)"
@@ -70,14 +70,6 @@ def _shortfalls(state: RunState) -> Iterator[Shortfall]:
             why = f"(a turn was cut, {agent} did not report it, or a model has no known price)"
             what = f"the usage of a call of {agent} or the judge is unknown {why}; known usage: {words}"
             yield Shortfall(name, what, unknown=True)
-
-
-def raised(name: Limit, limit: float, used: float = 0.0) -> str:
-    """Return the option of `goal resume` that doubles a limit: "--timeout 20m"."""
-    value, size, unit = 2 * max(limit, used), 1, ""
-    if name == "timeout":
-        size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if value % size == 0), (1, ""))
-    return f"{_OPTIONS[name]} {value / size:.10g}{unit}"
 
 
 _INSTALLING = frozenset(

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.core.errors import listed
-from goalrunner.core.limits import Limit, raised
+from goalrunner.core.errors import LIMIT_OPTIONS, listed, raised
 from goalrunner.reports.figures import RUNNING, Summary
 from goalrunner.reports.layout import Fact
 
@@ -128,14 +127,13 @@ def _raised(summary: Summary) -> list[str]:
     if reason != "budget_exhausted":
         return [""]
     options: list[str] = []
-    budgets: tuple[tuple[str, Limit, float, bool], ...] = (
-        ("--tokens", "tokens", summary.tokens or 0, summary.integer("uncounted_calls") > 0),
-        ("--cost", "cost_usd", summary.number("known_cost_usd") or 0.0, summary.number("cost_usd") is None),
-    )
-    for option, name, used, is_unknown in budgets:
+    for name, used, is_unknown in (
+        ("tokens", summary.tokens or 0, summary.integer("uncounted_calls")),
+        ("cost_usd", summary.number("known_cost_usd") or 0.0, summary.number("cost_usd") is None),
+    ):
         limit = limits.get(name)
         if limit and used >= limit:
             return [raised(name, limit, used)]
         if limit and is_unknown:  # count what is known, or lift the limit
-            options += [f"--allow-unenforced {name}", f"{option} inf"]
+            options += [f"--allow-unenforced {name}", f"{LIMIT_OPTIONS[name]} inf"]
     return options or [""]
