@@ -76,7 +76,8 @@ def test_the_old_function_messages_are_understood() -> None:
         {"role": "function", "name": "bash", "content": "a.txt"},
         {"role": "function", "name": "late", "content": "b.txt"},
     ]
-    assert shown(messages)[0] == "[o1] bash round 1 $  > a.txt"
+    assert shown(messages)[1] == "[o2] late round 1 $  > b.txt"
+    assert shown(messages)[0] == "[o1] bash round 1 $ ls > a.txt"
 
 
 def test_a_tool_that_hands_back_what_the_agent_gave_it_observes_nothing() -> None:

@@ -75,7 +75,7 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         ('{"messages": []}', EMPTY),
         ('[{"role": "user", "content": "Go."}]', EMPTY),
         ('{\n"model": "x"\n}', f": record 1: {NO_CHAT}"),
-        ('{\n"other": [],\n"messages": [3]\n}', f": record 2: {NO_CHAT}"),
+        ('{\n"other": [],\n"messages": [3]\n}', f": record 1: {NO_CHAT}"),
         ('[{"role": "user"},', ":1  not valid JSON: Expecting value (column 19)"),
         ('{"role": "user"}\n{"role": \n', ":2  not valid JSON: Expecting value (column 9)"),
         ('{"role": "user"}\nno record', ":2  not valid JSON: Expecting value (column 1)"),

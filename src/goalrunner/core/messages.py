@@ -22,11 +22,12 @@ ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function
 _OTHER_BLOCKS = frozenset(
     """
     image image_url input_image input_audio audio video file document input_file thinking redacted_thinking refusal
-    reasoning reasoningContent cachePoint guardContent citationsContent web_search_tool_result container_upload
+    reasoning reasoningContent cachePoint guardContent citationsContent container_upload
     """.split()  # noqa: SIM905 - a table, to be read
 )
 """Blocks that contain neither text nor tool results."""
 
+_NO_TEXT = ("image", "image_url", "input_image", "audio", "video", "document", "tool_reference")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
 _FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
@@ -87,22 +88,22 @@ def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
     calls: dict[str, _Call] = {}
     number = 0
     for message in messages:
-        content, role = message.get("content"), message.get("role")
-        text, blocks = text_of(content), blocks_of(content)
-        results = [block for block in blocks if block.kind == "result"]
+        text, role = text_of(message.get("content")), message.get("role")
         if role == "user":
+            results = [
+                block for block in blocks_of(message.get("content")) if block.kind == "result" and not block.name
+            ]
             # In some formats tool results are user messages; only text starts a round.
             number += 1 if text.strip() or not results else 0
             for block in results:
-                yield _result(number, block.text, calls.get(block.id) or _Call())
+                yield _result(number, block.text, calls.pop(block.id, _Call()))
         elif role == "assistant":
-            calls.update(_calls(message))
-            used = (block for block in blocks if block.kind == "call")
-            calls.update({block.id: _call({"name": block.name, "arguments": block.given}) for block in used})
+            calls.update((block.id, _call(block)) for block in calls_of(message))
             if text.strip():
                 yield number, text, None
         elif role in ("tool", "function"):
-            yield _result(number, text, calls.get(str(message.get("tool_call_id"))) or _call(message))
+            unknown = _call(Block("call", str(message.get("name") or "")))
+            yield _result(number, text, calls.pop(_id(message.get("tool_call_id")), unknown))
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,12 @@ class Block:
 
     kind: Literal["text", "call", "result", "other", "unknown"]
     name: str = ""
-    """The tool of a call; the type of a block of another kind."""
+    """The tool of a call; the type of a block of another kind, and of a result of a tool that ran at the provider."""
     id: str = ""
     text: str = ""
     given: object = None
+    """The arguments of a call."""
+    failed: bool = False
 
 
 def blocks_of(content: object) -> tuple[Block, ...]:
@@ -171,14 +174,18 @@ def _block(item: object) -> Block:
         return Block("unknown", type(item).__name__)
     call, result = item.get("toolUse"), item.get("toolResult")
     if isinstance(call, Mapping):
-        return Block("call", str(call.get("name", "")), str(call.get("toolUseId")), given=call.get("input"))
+        return Block("call", str(call.get("name", "")), _id(call.get("toolUseId")), given=call.get("input"))
     if isinstance(result, Mapping):
-        return Block("result", id=str(result.get("toolUseId")), text=_result_text(result.get("content")))
+        output, failed = as_text(result.get("content")), result.get("status") == "error"
+        return Block("result", id=_id(result.get("toolUseId")), text=output, failed=failed)
     match item.get("type"):
-        case "tool_use" | "server_tool_use":
-            return Block("call", str(item.get("name", "")), str(item.get("id")), given=item.get("input"))
-        case "tool_result":
-            return Block("result", id=str(item.get("tool_use_id")), text=_result_text(item.get("content")))
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            return Block("call", str(item.get("name", "")), _id(item.get("id")), given=item.get("input"))
+        case str() as kind if kind.endswith("tool_result"):
+            output, failed = as_text(item.get("content")), bool(item.get("is_error"))
+            return Block(
+                "result", kind.removesuffix("tool_result"), _id(item.get("tool_use_id")), output, failed=failed
+            )
         case str() as kind if kind in _OTHER_BLOCKS:
             return Block("other", kind)
         case None | "text" | "input_text" | "output_text" if isinstance(item.get("text"), str):
@@ -190,12 +197,8 @@ def _block(item: object) -> Block:
             return Block("other", known) if known else Block("unknown", ", ".join(map(str, item))[:80])
 
 
-def _result_text(content: object) -> str:
-    """Return the text of a tool's result; what is not text is shown as JSON."""
-    if isinstance(content, Sequence) and not isinstance(content, str):
-        return "\n".join(_result_text(item) for item in content)
-    text = text_of(content)
-    return text if text or content is None else json.dumps(content, ensure_ascii=False, default=str)
+def _id(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def _result(round_number: int, text: str, call: _Call) -> _Entry:
@@ -203,41 +206,70 @@ def _result(round_number: int, text: str, call: _Call) -> _Entry:
     return round_number, text, None if text.strip() in call.given else call
 
 
-def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, _Call]]:
+def calls_of(message: Mapping[str, Any]) -> list[Block]:
+    """Return the tool calls of an assistant's message in all known shapes."""
+    found = []
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ():
+    for call in [*(calls if isinstance(calls, list | tuple) else ()), message.get("function_call")]:
         if isinstance(call, Mapping):
-            function = call.get("function")
-            yield str(call.get("id")), _call(function if isinstance(function, Mapping) else call)
+            function = call["function"] if isinstance(call.get("function"), Mapping) else call
+            name, given = function.get("name"), parsed(function.get("arguments"))
+            found.append(Block("call", name if isinstance(name, str) else "", _id(call.get("id")), given=given))
+    return [*found, *(block for block in blocks_of(message.get("content")) if block.kind == "call")]
 
 
-def _call(function: Mapping[str, Any]) -> _Call:
-    name, arguments = function.get("name"), function.get("arguments")
-    known = arguments
-    if isinstance(arguments, str):
-        try:
-            known = json.loads(arguments)
-        except (ValueError, RecursionError):
-            known = None
-    given = known.values() if isinstance(known, Mapping) else ()
-    return _Call(
-        tool=source_of(name if isinstance(name, str) else ""),
-        command=_command(arguments, known),
-        given=frozenset(value.strip() for value in given if isinstance(value, str) and value.strip()),
-    )
+def parsed(arguments: Any) -> Any:
+    """Return the arguments of a call, which may be the JSON text of an object."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return value if isinstance(value, dict) else arguments
 
 
-def _command(arguments: object, known: object) -> str:
+def _call(block: Block) -> _Call:
+    values = block.given.values() if isinstance(block.given, Mapping) else ()
+    given = frozenset(value.strip() for value in values if isinstance(value, str) and value.strip())
+    return _Call(source_of(block.name), _command(block.given), given)
+
+
+def _command(given: object) -> str:
     """Return the command line of a shell-like call, the path of a file tool, else the arguments."""
-    if isinstance(known, Mapping):
-        path = known.get("path")
-        if isinstance(path, str) and set(known) <= _FILE_KEYS:
+    if isinstance(given, Mapping):
+        path = given.get("path")
+        if isinstance(path, str) and set(given) <= _FILE_KEYS:
             return path
-        if path is None and (found := [known[key] for key in _COMMAND_KEYS if isinstance(known.get(key), str)]):
+        if path is None and (found := [given[key] for key in _COMMAND_KEYS if isinstance(given.get(key), str)]):
             return str(found[0])
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return json.dumps(arguments, ensure_ascii=False, default=str)
+    return "" if given is None else given if isinstance(given, str) else as_json(given)
+
+
+def as_text(value: Any) -> str:
+    """Return a string as it is, the text of content blocks, other values as JSON, and an empty string for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list | tuple) and all(isinstance(block, str | dict) for block in value):
+        return "\n".join(filter(None, map(_content, value)))
+    return as_json(value)
+
+
+def _content(block: Any) -> str:
+    """Return the text of a content block, or only the type of an image and the like."""
+    if isinstance(block, str):
+        return clean(block)
+    for found in (block.get("text"), at(block, "content", "text")):
+        if isinstance(found, str):
+            return clean(found)
+    return f"({block['type']})" if block.get("type") in _NO_TEXT else as_json(block)
+
+
+def as_json(value: Any) -> str:
+    """Return the value as JSON."""
+    return clean(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def at(value: Any, *path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Readers of saved transcripts, and the choice of the reader by content."""
+"""Readers of saved transcripts: their base class, and the choice of the reader by content."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from goalrunner.core.errors import UsageError, listed, nearest
 from goalrunner.core.observation import FORGEABLE, Observation, Trail
 from goalrunner.transcripts.source import HINT, STDIN, Deliverable, Source
+from goalrunner.transcripts.trail_builder import TrailBuilder
 
-__all__ = ["GROUP", "Reader", "SavedTrail", "check_format", "formats", "read_transcript"]
+__all__ = ["GROUP", "Reader", "RowReader", "SavedTrail", "check_format", "formats", "read_transcript"]
 
 GROUP = "goalrunner.transcripts"
 """The entry-point group in which other packages register readers: modules, or objects like one."""
@@ -38,6 +40,9 @@ _BUILT_IN = {
     "openai-chat": "chat:OpenAIChat",
 }
 """Name of the format -> module and class, in the order of trial. Registered formats are tried before the last."""
+
+
+_SAMPLED = 64
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,55 @@ class Reader(Protocol):
 
     def read(self, source: Source, deliverable: Deliverable) -> Trail:
         """Return the trail. Raise UsageError with file and line if it cannot be read."""
+
+
+class RowReader:
+    """Reads one transcript. A subclass recognises the rows of its format and adds each to `trail`."""
+
+    DESCRIPTION: ClassVar[str]
+    HAS_PARTS: ClassVar[bool] = False
+    """Whether a file may have several conversations, one of which is selected by FILE#NAME."""
+    reporter: ClassVar[str] = "the agent"
+    fault: ClassVar[str] = "a record of this format"
+    """The rest of the message "not ..." for a row that cannot be read."""
+    keys: ClassVar[frozenset[str]] = frozenset({""})
+    """Members of the outer object whose elements are rows; "" stands for the lines or elements of the file."""
+
+    def __init__(self) -> None:
+        self.trail = TrailBuilder(self.reporter)
+
+    def matches(self, source: Source) -> bool:
+        """Return whether one of the first rows is one that only this format has."""
+        rows = (record.value for record in source.sample if record.key in self.keys)
+        return any(isinstance(row, dict) and self.is_typical(row) for row in islice(rows, _SAMPLED))
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        """Return whether only this format has such a row."""
+        return self.is_valid(row)
+
+    def is_valid(self, row: Any) -> bool:
+        """Return whether a row can be read."""
+        raise NotImplementedError
+
+    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+        """Return the trail. Raise UsageError with the place if a row cannot be read."""
+        for row in self.rows(source):
+            if not self.is_valid(row):
+                raise source.here(f"not {self.fault}")
+            self.add(row)
+        self.end()
+        return self.trail.finish(deliverable)
+
+    def rows(self, source: Source) -> Iterator[Any]:
+        """Yield the rows of the transcript."""
+        return (record.value for record in source.records() if record.key in self.keys)
+
+    def add(self, row: Any) -> None:
+        """Add a valid row to the trail."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Add what is left after the last row."""
 
 
 def read_transcript(

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from goalrunner.core.errors import UsageError
-from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, at, clean, items, text, text_of, unknown_block
+from goalrunner.core.messages import (
+    KNOWN_BLOCKS,
+    ROLES,
+    Block,
+    as_text,
+    at,
+    blocks_of,
+    calls_of,
+    clean,
+    items,
+    text,
+    text_of,
+    unknown_block,
+)
 from goalrunner.core.observation import Trail
-from goalrunner.transcripts.row_reader import RowReader, as_text, parsed
+from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.source import Deliverable, Source
 
 _EXIT = re.compile(r"Exit code:? (-?\d{1,10})\b")
@@ -21,6 +34,10 @@ _COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
 _INTERRUPTED = re.compile(r"\[Request interrupted by user|<error>Command was aborted")
 
 
+_AUTHORS: dict[Any, bool] = {"user": False, "assistant": True}
+"""Roles of messages with results in blocks, and whether these are results of tools that ran at the provider."""
+
+
 class ChatReader(RowReader):
     """Reads messages: text of the assistant is a claim, results of tools are observations."""
 
@@ -28,52 +45,24 @@ class ChatReader(RowReader):
 
     def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
         content, role = row.get("content"), row.get("role")
-        said = clean(text_of(content))
-        results = [*_results(content, at_provider=role == "assistant")] if role in ("user", "assistant") else []
-        tool = ""
+        said, tool = clean(text_of(content)), ""
+        results = [one for one in blocks_of(content) if one.kind == "result" and bool(one.name) == _AUTHORS.get(role)]
         # A user message may contain only tool results; a text begins a round.
         if role == "user" and not claims and (said.strip() or not results):
             self.trail.user()
         elif role == "assistant":
             self.trail.said(said, summary=claims)
-            for identifier, name, arguments in _calls(row):
-                self.trail.called(identifier, name, arguments, summary=claims)
+            for call in calls_of(row):
+                self.trail.called(call.id, call.name, call.given, summary=claims)
         elif role in ("tool", "function"):  # a function is the old form, whose calls have no id
-            tool, results = text(row.get("name")), [(text(row.get("tool_call_id")), said, ())]
-        for identifier, output, facts in results:
+            tool, results = text(row.get("name")), [Block("result", id=str(row.get("tool_call_id") or ""), text=said)]
+        for result in results:
             # TaskOutput returns the output of a background command, or the report of another agent.
-            is_report = self.trail.tool(identifier) == "TaskOutput" and _COMMAND_TASK not in output[:_HEAD]
+            is_report = self.trail.tool(result.id) == "TaskOutput" and _COMMAND_TASK not in result.text[:_HEAD]
             if claims or is_report:
-                self.trail.said(output, summary=True)
+                self.trail.said(result.text, summary=True)
             else:
-                self.trail.result(identifier, output, facts, tool=tool)
-
-
-def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield the id, the tool and the arguments of the calls of an assistant's message."""
-    for call in [*items(message.get("tool_calls")), {"function": message.get("function_call")}]:
-        given = at(call, "function") if isinstance(at(call, "function"), dict) else call
-        if text(at(given, "name")):
-            yield text(at(call, "id")), text(given["name"]), parsed(given.get("arguments"))
-    for block in items(message.get("content")):
-        old = at(block, "toolUse")
-        if isinstance(old, dict):
-            yield text(old.get("toolUseId")), text(old.get("name")), old.get("input")
-        elif at(block, "type") in ("tool_use", "server_tool_use", "mcp_tool_use"):
-            yield text(block.get("id")), text(block.get("name")), block.get("input")
-
-
-def _results(content: Any, *, at_provider: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the id, the text and the facts of each result: of the agent's tools, or `at_provider` of the provider's."""
-    for block in items(content):
-        old = at(block, "toolResult")
-        kind = text(at(block, "type"))
-        if isinstance(old, dict) and not at_provider:
-            output = as_text(old.get("content"))
-            yield text(old.get("toolUseId")), output, facts_of(output, failed=old.get("status") == "error")
-        elif kind.endswith("_tool_result") if at_provider else kind == "tool_result":
-            output = as_text(block.get("content"))
-            yield text(block.get("tool_use_id")), output, facts_of(output, failed=bool(block.get("is_error")))
+                self.trail.result(result.id, result.text, facts_of(result.text, failed=result.failed), tool=tool)
 
 
 def facts_of(output: str, *, failed: bool) -> tuple[str, ...]:
@@ -106,7 +95,6 @@ class Anthropic(ChatReader):
     """Messages of Anthropic's API."""
 
     DESCRIPTION = 'messages of Anthropic\'s API: a JSON array, {"messages": [...]}, a response, or JSON Lines'
-    fault = "a message of Anthropic's API: it has no role, or no content"
     _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use")
 
     def is_typical(self, row: dict[str, Any]) -> bool:
@@ -126,7 +114,6 @@ class ClaudeCode(ChatReader):
 
     DESCRIPTION = "session of Claude Code (JSON Lines)"
     reporter = "claude"
-    fault = "a record of a Claude Code session: it has no type, no id, or a message without role and content"
     keys = frozenset({""})
     _IDS = frozenset({"sessionId", "uuid", "leafUuid", "messageId", "agentId"})
     """Each record has one of them."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from goalrunner.core.messages import at, items, text
-from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, number, parsed
+from goalrunner.core.messages import as_text, at, items, parsed, text
+from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.source import Source
+from goalrunner.transcripts.trail_builder import exit_fact, number
 
 
 def _ended(*codes: Any) -> tuple[str, ...]:
@@ -21,7 +22,6 @@ class OpenHands(RowReader):
     DESCRIPTION = "events of OpenHands 1: the folder of a conversation, JSON Lines, or a JSON array"
     reporter = "openhands"
     keys = frozenset({"", "events", "items", "history"})
-    fault = "an event of OpenHands 1: it has no kind or no source"
     _OTHER_KINDS = frozenset({"Condensation", "CondensationRequest", "UserRejectObservation"})
     _REPORTS = frozenset({"ThinkObservation", "DelegateObservation", "TaskObservation", "WorkflowObservation"})
     _REPORTS |= {"ConsultTomObservation"}
@@ -73,7 +73,6 @@ class OpenHandsV0(RowReader):
     HAS_PARTS = True
     reporter = "openhands"
     keys = frozenset({"", "history", "trajectory", "events"})
-    fault = "an event of OpenHands 0: it has no action or observation, or no source"
     _NO_RESULTS = frozenset({"agent_state_changed", "null", "recall", "think", "chat", "", "system"})
     """Observations that are not results of a tool."""
     _NO_CALLS = frozenset({"change_agent_state", "recall", "system", "null", "condensation_request"})
@@ -89,7 +88,7 @@ class OpenHandsV0(RowReader):
     def rows(self, source: Source) -> Iterator[Any]:
         names: list[str] = []
         for record in source.records():
-            if not record.element or record.key not in self.keys:
+            if record.key not in self.keys:
                 continue
             if not isinstance(at(record.value, "history"), list):
                 yield from record.value if isinstance(record.value, list) else [record.value]
@@ -145,7 +144,6 @@ class Acp(RowReader):
     """Session updates. A call's output is its last content; calls that have not ended are left out."""
 
     DESCRIPTION = "session updates of the Agent Client Protocol: JSON Lines or a JSON array"
-    fault = "an update of an ACP session: it has no sessionUpdate"
     _ENDED = ("completed", "failed")
     _FIELDS = ("title", "kind", "status", "content", "locations", "rawInput", "rawOutput")
 

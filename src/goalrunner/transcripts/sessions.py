@@ -6,16 +6,16 @@ import re
 from functools import partial
 from typing import Any
 
-from goalrunner.core.messages import at, clean, items, text, text_of
+from goalrunner.core.messages import as_json, as_text, at, clean, items, text, text_of
 from goalrunner.core.observation import Trail
 from goalrunner.core.summary import EvidenceIndex
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
+from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.chat import facts_of
-from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, number
 from goalrunner.transcripts.source import Deliverable, Source
-from goalrunner.transcripts.trail_builder import as_json
+from goalrunner.transcripts.trail_builder import exit_fact, number
 
 _LABELLED = re.compile(r"(?:Error|Signal|Background PIDs|Process Group PGID): .*|</untrusted_context>|")
 _EXIT = re.compile(r"Exit Code: (-?\d{1,10})")
@@ -50,7 +50,6 @@ class Gemini(RowReader):
     DESCRIPTION = "session of Gemini CLI (JSON or JSON Lines)"
     reporter = "gemini"
     keys = frozenset({"", "messages"})
-    fault = "a record of a Gemini CLI session: it has no id, type or content"
     _NO_MESSAGES = frozenset({"$set", "$rewindTo", "projectHash"})
     _CONTEXT = ("<session_context>", "This is the Gemini CLI. We are setting up the context")
 
@@ -101,7 +100,6 @@ class Qwen(RowReader):
 
     DESCRIPTION = "session of Qwen Code (JSON Lines)"
     reporter = "qwen"
-    fault = "a record of a Qwen Code session: it has no type, no session, or a message without parts"
     _MESSAGES = ("user", "assistant", "tool_result")
 
     def is_typical(self, row: dict[str, Any]) -> bool:
@@ -140,7 +138,6 @@ class OpenCode(RowReader):
     DESCRIPTION = "session of opencode: the output of opencode export (JSON)"
     reporter = "opencode"
     keys = frozenset({"messages"})
-    fault = "a message of opencode: it has no role or no parts"
 
     def is_valid(self, row: Any) -> bool:
         return at(row, "info", "role") in ("user", "assistant") and isinstance(at(row, "parts"), list)

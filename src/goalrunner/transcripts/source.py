@@ -38,15 +38,13 @@ _EVENT = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
 @dataclass(frozen=True)
 class Record:
-    """A line of JSON Lines, an element of a list, or a member of the outer object."""
+    """A line of JSON Lines, an element of a list, or a whole document."""
 
     value: Any
     line: int = 0
     """The line in JSON Lines; 0 otherwise."""
     key: str = ""
-    """The member of the outer object; empty if the records are the lines or the elements of the file."""
-    element: bool = True
-    """Whether it is an element of a list; False: the whole member."""
+    """The member of the outer object that contains the list; empty if there is none."""
 
 
 class Source:
@@ -102,8 +100,8 @@ class Source:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The objects in the sample that are lines or elements."""
-        return [record.value for record in self.sample if record.element and isinstance(record.value, dict)]
+        """The objects in the sample."""
+        return [record.value for record in self.sample if isinstance(record.value, dict)]
 
     @property
     def members(self) -> dict[str, Any]:
@@ -136,11 +134,8 @@ class Source:
         elif not _contains_records(self._document):
             yield Record(self._document)
         else:
-            for key, value in self._document.items():
-                if isinstance(value, list) and value:
-                    yield from (Record(element, key=key) for element in value)
-                else:
-                    yield Record(value, key=key, element=False)
+            lists = ((key, value) for key, value in self._document.items() if isinstance(value, list))
+            yield from (Record(element, key=key) for key, value in lists for element in value)
 
     @cached_property
     def _document(self) -> Any:

@@ -5,7 +5,6 @@ A later command that prints such a file proves nothing, so its output is marked 
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections import Counter
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goalrunner.core.messages import at, clean, items, text
+from goalrunner.core.messages import as_json, at, clean, items, text
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of
 from goalrunner.transcripts.source import Deliverable, Texts
 
@@ -141,9 +140,14 @@ def _key(item: Observation | Claim) -> str | int:
     return item.id if isinstance(item, Observation) else id(item)
 
 
-def as_json(value: Any) -> str:
-    """Return the value as JSON."""
-    return clean(json.dumps(value, ensure_ascii=False, default=str))
+def number(value: Any) -> int | None:
+    """Return an integer; None for anything else."""
+    return value if type(value) is int and abs(value) < 2**63 else None
+
+
+def exit_fact(*codes: Any) -> tuple[str, ...]:
+    """Return the fact of the first exit code that is an integer; empty if there is none."""
+    return next(((f"exit {code}",) for code in map(number, codes) if code is not None), ())
 
 
 def command_of(arguments: Any) -> str | None:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from goalrunner.core.messages import at, items, text
+from goalrunner.core.messages import as_text, at, items, parsed, text
 from goalrunner.core.observation import source_of
+from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.chat import ChatReader
-from goalrunner.transcripts.row_reader import RowReader, as_text, exit_fact, parsed
 from goalrunner.transcripts.source import Source
-from goalrunner.transcripts.trail_builder import TrailBuilder
+from goalrunner.transcripts.trail_builder import TrailBuilder, exit_fact
 
 _CALL = re.compile(r"(?:function|custom_tool|local_shell|shell|apply_patch|computer|tool_search)_call(_output)?")
 _ROLES = ("system", "developer", "user", "assistant")
@@ -31,7 +31,6 @@ class Responses(RowReader):
 
     DESCRIPTION = "items of OpenAI's Responses API: a JSON array, a request or response with them, or JSON Lines"
     keys = frozenset({"", "input", "output", "items", "data"})
-    fault = "an item of the Responses API: its kind is not known"
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         kind = text(row.get("type"))
@@ -116,7 +115,6 @@ class Codex(RowReader):
 
     DESCRIPTION = "rollout of Codex (JSON Lines)"
     reporter = "codex"
-    fault = "a record of a Codex rollout: it has no type or no payload"
     _KINDS = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
     _CONTEXT = (
         "<environment_context>",
@@ -149,7 +147,6 @@ class MiniSweAgent(ChatReader):
 
     DESCRIPTION = "trajectory of mini-swe-agent (JSON)"
     reporter = "mini-swe-agent"
-    fault = "a message of mini-swe-agent: its role is not known"
     _OUTPUT = re.compile(r"<returncode>(-?\d{1,10})</returncode>")
     _ACTION = re.compile(r"```(?:mswea_bash_command|bash)\s*\n(.*?)\n```", re.DOTALL)
     _ROLES = ("system", "developer", "user", "assistant", "tool", "exit")
@@ -201,12 +198,11 @@ class SweAgent(RowReader):
     DESCRIPTION = "trajectory of SWE-agent (JSON)"
     reporter = "swe-agent"
     keys = frozenset({"trajectory"})
-    fault = "a step of SWE-agent: it has no action or no observation"
     _EDITOR = re.compile(r"(?:edit|append|insert)\b")
     _WRITES = re.compile(r"(?:create|str_replace_editor (?:create|str_replace|insert)) +(\S+)")
 
     def matches(self, source: Source) -> bool:
-        steps = (record.value for record in source.sample if record.element and record.key == "trajectory")
+        steps = (record.value for record in source.sample if record.key == "trajectory")
         return any(at(step, "action") is not None and at(step, "observation") is not None for step in steps)
 
     def is_valid(self, row: Any) -> bool:
@@ -243,7 +239,6 @@ class Atif(RowReader):
 
     DESCRIPTION = "trajectory in ATIF (JSON)"
     keys = frozenset({"steps"})
-    fault = "a step of ATIF: its source is not system, user or agent"
 
     def matches(self, source: Source) -> bool:
         return text(source.members.get("schema_version")).startswith("ATIF-")
