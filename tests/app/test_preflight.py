@@ -109,17 +109,31 @@ def _path_with_pytest(folder: Path) -> str:
 
 
 _ABSENT = "validator check fails until the module no_such_module exists, in the workspace or installed"
+_DEFINES = "import sys as system\nclass C:\n    def f(self): ...\nasync def g(): ...\nh = C.f\n"
 
 
 @pytest.mark.parametrize(
     ("python", "warned"),
-    [("no_such_module:f", (_ABSENT,)), ("checks:f", ()), ("package.checks:f", ()), ("json.tool:main", ())],
+    [
+        ("no_such_module:f", (_ABSENT,)),
+        ("checks:no", ("validator check fails until the module checks has a function no",)),
+        ("package.inner:no", ("validator check fails until the module package.inner has a function no",)),
+        *((f"checks:{name}", ()) for name in ("C.f", "g", "h", "system")),
+        ("dynamic:f", ()),
+        ("broken:f", ()),
+        ("package.checks:f", ()),
+        ("json.tool:main", ()),
+        ("json.tool:no", ()),
+    ],
 )
-def test_a_python_validator_whose_module_does_not_exist_is_a_warning(
+def test_a_python_validator_that_does_not_exist_is_a_warning(
     tmp_path: Path, python: str, warned: tuple[str, ...]
 ) -> None:
-    (tmp_path / "checks.py").touch()
+    (tmp_path / "checks.py").write_text(_DEFINES)
+    (tmp_path / "dynamic.py").write_text("from os import *\n")
+    (tmp_path / "broken.py").write_text("def (\n")
     (tmp_path / "package").mkdir()
+    (tmp_path / "package/inner.py").touch()
     goal = Goal.model_validate(
         {
             "objective": "Do it.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import json
@@ -201,15 +202,31 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
     workspace = workspace_of(goal)
     shown = [spec for spec in goal.validators if not spec.hidden]
     weak = (text for spec in shown for text in weaknesses_of(spec))
-    missing = (_missing_module(spec, workspace) for spec in shown)
+    missing = (_missing_callable(spec, workspace) for spec in shown)
     patterns = unmatched_patterns(goal, workspace, environ)
     return tuple(filter(None, (activity_warning(goal), *dict.fromkeys((*weak, *missing)), *patterns)))
 
 
-def _missing_module(spec: ValidatorSpec, workspace: Path) -> str:
-    """Return that the module of a Python validator does not exist, which the baseline cannot show; empty if it does."""
-    module, folder = (spec.python or "").partition(":")[0].partition(".")[0], workspace / spec.cwd
-    exists = (folder / module).is_dir() or (folder / f"{module}.py").is_file()
-    if not module or exists or importlib.util.find_spec(module):
+def _missing_callable(spec: ValidatorSpec, workspace: Path) -> str:
+    """Return that the callable of a Python validator does not exist, which the baseline cannot show; else an empty text.
+
+    The module is only parsed: importing it would run code of the workspace.
+    """
+    module, _, function = (spec.python or "").partition(":")
+    top, path = module.partition(".")[0], workspace / spec.cwd / module.replace(".", "/")
+    if not module or importlib.util.find_spec(top):
         return ""
-    return f"validator {name_of(spec)} fails until the module {module} exists, in the workspace or installed"
+    start = f"validator {name_of(spec)} fails until the module"
+    folder = workspace / spec.cwd / top
+    if not (folder.is_dir() or folder.with_name(f"{top}.py").is_file()):
+        return f"{start} {top} exists, in the workspace or installed"
+    names = {"*"}
+    for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
+        with contextlib.suppress(OSError, SyntaxError, ValueError):
+            nodes = list(ast.walk(ast.parse(file.read_bytes())))
+            # Names of definitions and imports, and of variables.
+            names = {getattr(node, key, None) for node in nodes for key in ("name", "asname", "id")}
+            break
+    if names.isdisjoint((function.partition(".")[0], "*", "__getattr__")):
+        return f"{start} {module} has a function {function}"
+    return ""
