@@ -220,7 +220,7 @@ def _missing_callable(spec: ValidatorSpec, workspace: Path) -> str:
     folder = workspace / spec.cwd / top
     if not (folder.is_dir() or folder.with_name(f"{top}.py").is_file()):
         return f"{start} {top} exists, in the workspace or installed"
-    names = {"*"}
+    names: set[str | None] = {"*"}
     for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
         with contextlib.suppress(OSError, SyntaxError, ValueError):
             nodes = list(ast.walk(ast.parse(file.read_bytes())))
