@@ -23,7 +23,7 @@ from goalrunner.agents.model_chat import (
 )
 from goalrunner.agents.toolbox import Described, Toolbox, refused
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult, Unfinished
-from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError
+from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError, one_line
 from goalrunner.core.goal_tables import DEFAULT_MAX_STEPS
 from goalrunner.core.messages import text_of
 from goalrunner.llm import LLM, Reply, ToolCall
@@ -155,8 +155,8 @@ class ChatConversation:
         if known is None and call.id not in left.cut:
             await self._run(call, recorder)
             return
-        tool, summary, _ = self.toolbox.describe(call) if self.toolbox else Described()
-        cut = ToolResult(call.id, tool, summary, ("interrupted",), CUT.encode(), summary="interrupted")
+        tool, text, *_ = self.toolbox.describe(call) if self.toolbox else Described()
+        cut = ToolResult(call.id, tool, one_line(text), ("interrupted",), CUT.encode(), summary="interrupted")
         self._add(tool_message(call.id, shown(known or await recorder.tool_result(cut))), recorder)
 
     def checkpoint(self) -> ChatCheckpoint:
@@ -204,11 +204,11 @@ class ChatConversation:
             return reply
 
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:
-        tool, summary, effect = self.toolbox.describe(call) if self.toolbox else Described()
-        ending: ApprovalDenied | None = None
-        self._undecided = effect is not None
+        tool, text, kind, preview = self.toolbox.describe(call) if self.toolbox else Described()
+        summary, ending = one_line(text), None
+        self._undecided = kind is not None
         try:
-            denial = await recorder.permit(call.id, effect.kind, effect.text, effect.preview) if effect else None
+            denial = await recorder.permit(call.id, kind, text, preview) if kind else None
         except ApprovalDenied as error:  # the agent gets the denial, because the run may be resumed
             denial, ending = error.told, error
         self._undecided = False

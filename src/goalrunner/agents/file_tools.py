@@ -1,4 +1,4 @@
-"""The tools `read_file`, `write_file` and `edit_file`, access to files of the workspace, and diffs."""
+"""The base class of tools, the tools `read_file`, `write_file` and `edit_file`, and diffs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,82 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from operator import eq
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from goalrunner.agents.tool import Effect, Place, Scratch, Tool, ToolError, ToolOutput
+from goalrunner.core.events import PlanProposed
+from goalrunner.core.ports import Launcher
+
+Scratch = Callable[[str], Path]
+"""Returns a new path in the run's folder; the argument is a suffix."""
+
+
+class ToolError(Exception):
+    """A call that cannot be done. The model gets the whole text; its summary ends at the first semicolon."""
+
+
+@dataclass(frozen=True)
+class ToolOutput:
+    """The result of a tool: facts, the whole output, a summary of a few words, and seconds."""
+
+    facts: tuple[str, ...]
+    output: bytes | Path
+    summary: str
+    duration: float = 0.0
+    plan: PlanProposed | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where tools work. `env` is the whole environment of commands; `secret` is a file that is never opened."""
+
+    workspace: Path
+    launcher: Launcher
+    env: Mapping[str, str]
+    secret: Path | None = None
+
+
+class Tool(BaseModel):
+    """One call of a tool: the fields are its arguments. Nothing is coerced, and unknown arguments are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    writes: ClassVar[bool] = True
+    """Whether a call may change the workspace."""
+    notice: ClassVar[Literal["blocked", "question"] | None] = None
+    """The kind of notice that a call gives to the run: the agent cannot go on, or asks a person."""
+    kind: ClassVar[Literal["shell", "write"] | None] = None
+    """The kind of action that a person may have to approve; None if a call has no effect."""
+
+    def shown(self) -> str:
+        """Return the text under which the call is recorded: its first argument."""
+        return str(next(value for _, value in self))
+
+    def file(self, place: Place) -> str | None:
+        """Return the only path of the workspace that the call depends on; None if it may depend on any."""
+        return None
+
+    def preview(self, place: Place) -> str:
+        """Return what the call would write, as a diff; empty if it writes no file itself."""
+        return ""
+
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+        """Do the work. Raise ToolError or OSError if that fails."""
+        raise NotImplementedError
+
 
 _LARGEST = 10_000_000
 """Bytes of a file that the tools read."""
 _MOST_COMPARED = 4_000
 """Lines from the first to the last change, old and new, that are compared at most: a diff may take quadratic time."""
 _MOST_LINES, _PROBE = 2_000, 8_000
-_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def inside(root: Path, text: str, *, exists: bool = False) -> Path:
@@ -40,7 +102,7 @@ def inside(root: Path, text: str, *, exists: bool = False) -> Path:
 
 def read_regular(path: Path) -> bytes:
     """Return the content of a file. Raise ToolError if it is too large or not a regular file, and OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _SAFE)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
@@ -65,7 +127,7 @@ def replace(path: Path, data: bytes, mode: int | None) -> None:
     """Write `data` to `path` as a whole or not at all, with parents and the given mode (None: that of the umask)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".goal-{secrets.token_hex(6)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o666)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -128,7 +190,9 @@ class ReadFile(FileTool):
     async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         path = inside(place.workspace, self.path, exists=True)
         if path.is_dir():
-            return _entries(path)
+            names = sorted(f"{entry.name}/\n" if entry.is_dir() else f"{entry.name}\n" for entry in path.iterdir())
+            count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
+            return ToolOutput(("directory", count), "".join(names).encode(errors="surrogateescape"), count)
         data = read_regular(path)
         if b"\0" in data[:_PROBE]:
             return ToolOutput(("binary", f"{len(data):,} bytes"), b"binary file\n", "binary")
@@ -145,12 +209,6 @@ class ReadFile(FileTool):
         return ToolOutput((fact,), b"".join(lines[offset - 1 : last]), fact)
 
 
-def _entries(path: Path) -> ToolOutput:
-    names = sorted(f"{entry.name}/\n" if entry.is_dir() else f"{entry.name}\n" for entry in path.iterdir())
-    count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
-    return ToolOutput(("directory", count), "".join(names).encode(errors="surrogateescape"), count)
-
-
 class Change(NamedTuple):
     """The new content of a file, with the facts and the diff to report. `mode` is None for a new file."""
 
@@ -164,16 +222,17 @@ class Change(NamedTuple):
 class ChangingTool(FileTool):
     """A tool that writes a whole file or nothing."""
 
+    kind = "write"
+
     def change(self, root: Path) -> Change:
         """Return what would be written. Raise ToolError or OSError if that is not possible."""
         raise NotImplementedError
 
-    def effect(self, place: Place) -> Effect:
+    def preview(self, place: Place) -> str:
         try:
-            preview = self.change(place.workspace).diff.text
+            return self.change(place.workspace).diff.text
         except (ToolError, OSError) as error:
-            preview = f"not possible in the present state: {error}\n"
-        return Effect("write", self.path, preview)
+            return f"not possible in the present state: {error}\n"
 
     async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         change = self.change(place.workspace)
@@ -219,26 +278,22 @@ class EditFile(ChangingTool):
             before = read_regular(path).decode()
         except UnicodeDecodeError as error:
             raise ToolError(f"{self.path} is not UTF-8 text (byte {error.start}); use shell to change it") from error
-        after = before.replace(*self._passage(before))
-        diff = unified(before, after, str(path.relative_to(root)))
-        return Change(path, file_mode(path), after.encode(), (diff.summary,), diff)
-
-    def _passage(self, text: str) -> tuple[str, str]:
-        """Return what to replace and by what, with the line ends of the file. Raise ToolError unless the match is clear."""
         old, new = self.old, self.new
         if not old:
             raise ToolError('"old" is empty; to write a whole file use write_file')
         if old == new:
             raise ToolError('"old" and "new" are the same; nothing would change')
-        if old not in text and _crlf(old) in text:
+        if old not in before and _crlf(old) in before:
             old, new = _crlf(old), _crlf(new)
-        count = text.count(old)
+        count = before.count(old)
         if not count:
             raise ToolError(f'"old" does not occur in {self.path}; nothing was changed')
         if count > 1 and not self.replace_all:
             said = f'"old" occurs {count} times in {self.path}; give more of its surroundings, or set replace_all'
             raise ToolError(f"{said}; nothing was changed")
-        return old, new
+        after = before.replace(old, new)
+        diff = unified(before, after, str(path.relative_to(root)))
+        return Change(path, file_mode(path), after.encode(), (diff.summary,), diff)
 
 
 def _crlf(text: str) -> str:

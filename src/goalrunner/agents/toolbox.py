@@ -1,21 +1,143 @@
-"""The tools of the built-in agent for one workspace: reading and running the calls of a model."""
+"""The tools of the built-in agent for one workspace: `shell`, the tools that only report, and the calls of a model."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from goalrunner.agents.file_tools import EditFile, ReadFile, WriteFile
-from goalrunner.agents.tool import Ask, Effect, Place, Plan, ReportBlocked, Scratch, Shell, Tool, ToolError
+from goalrunner.agents.file_tools import (
+    EditFile,
+    Place,
+    ReadFile,
+    Scratch,
+    Tool,
+    ToolError,
+    ToolOutput,
+    WriteFile,
+)
+from goalrunner.core.activity import running
 from goalrunner.core.agent_ports import ToolResult
 from goalrunner.core.errors import one_line
-from goalrunner.core.ports import Launcher
-from goalrunner.llm import ToolCall
+from goalrunner.core.events import PlanProposed
+from goalrunner.core.ports import Completion, Launcher
+from goalrunner.llm import ToolCall, ToolSpec
+from goalrunner.system.launcher import SHELL
+
+LONGEST_TIMEOUT = 1_800.0
+"""Seconds; the longest timeout of a command."""
+_NOT_IN_A_NAME = re.compile(r"[^\w.:@/+-]+")
+
+
+class Shell(Tool):
+    """Runs a command line in the workspace. Its whole output is kept, and all its processes end with it."""
+
+    name = "shell"
+    kind = "shell"
+    description = (
+        "Run a command line with sh -c in the workspace. You get the exit code, then stdout and stderr as one text. There "
+        "is no terminal and no input. Each call is a new shell: cd and variables do not last. Processes that are still "
+        "running when the command ends are ended with it, so start and use a server within one command."
+    )
+    command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
+    timeout: float = Field(default=120, gt=0, description=f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}.")
+
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+        line = self.command
+        timeout = min(self.timeout, LONGEST_TIMEOUT)
+        with running(self.name, line, scratch(".out")) as out:
+            completion = await place.launcher.launch(
+                [SHELL, "-c", line], cwd=place.workspace, env=place.env, output=out, timeout=timeout
+            )
+        facts = [_ending(completion, timeout)]
+        if number := len(completion.survivors):
+            # A program chooses its name, which must not look like another fact.
+            names = ", ".join(_NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors)
+            facts.append(f"ended {number} {'process' if number == 1 else 'processes'} left behind: {names}")
+        # A program that could not be started has no output file.
+        output: bytes | Path = completion.output if completion.output.exists() else b""
+        return ToolOutput(tuple(facts), output, summary=facts[0], duration=completion.duration)
+
+
+def _ending(completion: Completion, timeout: float) -> str:
+    if completion.timed_out:
+        return f"timed out after {timeout:g} s"
+    if completion.exit_code is None:
+        return completion.error or "ended by a signal"
+    code = f"exit {completion.exit_code}"
+    return f"{code}: {completion.error}" if completion.error else code
+
+
+class NoteTool(Tool):
+    """A tool whose argument is only recorded."""
+
+    writes = False
+    reply: ClassVar[bytes]
+
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+        return ToolOutput(("noted",), self.reply, "noted")
+
+
+class ReportBlocked(NoteTool):
+    """A claim that the objective cannot be reached. It is checked, and does not end the turn."""
+
+    name = "report_blocked"
+    description = "Report that the objective cannot be reached as it stands. The report is checked."
+    notice = "blocked"
+    reply = b"It is noted and will be checked. Finish your turn.\n"
+    reason: str = Field(
+        description="What makes the objective impossible, or what only a person can do, and how you know."
+    )
+
+
+class Ask(NoteTool):
+    """A question to a person, which is kept as an open question of the run."""
+
+    name = "ask"
+    description = "Ask a person for a fact that you need and cannot find out. There may be no answer."
+    notice = "question"
+    reply = b"The question is kept. There is no answer now: go on with what you can do without the answer.\n"
+    question: str = Field(description="One question that only a person can answer.")
+
+
+_MOST = 50
+
+Step = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+ObservationId = Annotated[str, Field(pattern=r"^o[1-9][0-9]{0,9}$")]
+
+
+class Plan(NoteTool):
+    """A plan. A step counts as done only if a result shows it."""
+
+    name = "plan"
+    description = (
+        "Say which steps there are; each call replaces the plan before it. A completed step names the result that shows it, "
+        "by the id that the result begins with."
+    )
+    current: str = Field(default="", max_length=200, description="The step that you work on now.")
+    pending: Annotated[list[Step], Field(max_length=_MOST)] = Field(
+        default_factory=list, description="The steps still to come, in order."
+    )
+    completed: Annotated[dict[Step, ObservationId], Field(max_length=_MOST)] = Field(
+        default_factory=dict,
+        description='Steps that are done, each with the id of the result that shows it: {"find the cause": "o3"}.',
+    )
+    stop_reason: str = Field(default="", max_length=500, description="Why you may stop, where you think so.")
+
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+        plan = PlanProposed(
+            current=one_line(self.current),
+            pending=tuple(map(one_line, self.pending)),
+            completed={one_line(step): shown for step, shown in self.completed.items()},
+            stop_reason=one_line(self.stop_reason, 500),
+        )
+        return ToolOutput(("noted",), b"The plan is noted.\n", "noted", plan=plan)
+
 
 UNKNOWN_TOOL = "unknown_tool"
 """The recorded tool of a call whose tool does not exist."""
@@ -23,11 +145,12 @@ _LONGEST_REASON = 100
 
 
 class Described(NamedTuple):
-    """A call before it is run: tool, the command or path on one line, and what the call would do."""
+    """A call before it is run: its tool, the command or path, and the action that needs approval, with a diff."""
 
     tool: str = UNKNOWN_TOOL
-    summary: str = ""
-    effect: Effect | None = None
+    text: str = ""
+    kind: Literal["shell", "write"] | None = None
+    preview: str = ""
 
 
 class Toolbox:
@@ -50,18 +173,18 @@ class Toolbox:
         self._place = Place(self.workspace, launcher, dict(env), secret)
         chosen = [tool for tool in (Shell, ReadFile, WriteFile, EditFile) if names is None or tool.name in names]
         self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in (*chosen, ReportBlocked, Ask, Plan)}
-        self.specs = tuple(tool.spec() for tool in self._tools.values())
+        self.specs = tuple(map(_spec, self._tools.values()))
         """The specifications of the tools for a model."""
 
     def describe(self, call: ToolCall) -> Described:
-        """Return the description of a call. An invalid call has no effect, and its arguments are the summary."""
+        """Return the description of a call. An invalid call has no effect, and its arguments are the text."""
         known = call.name in self._tools
         name = call.name if known else UNKNOWN_TOOL
         try:
             tool = self._read(call)
         except ToolError:
-            return Described(name, one_line(call.arguments if known else f"{call.name} {call.arguments}"))
-        return Described(name, one_line(tool.shown()), tool.effect(self._place))
+            return Described(name, call.arguments if known else f"{call.name} {call.arguments}")
+        return Described(name, tool.shown(), tool.kind, tool.preview(self._place))
 
     async def run(self, call: ToolCall, scratch: Scratch) -> ToolResult:
         """Run a call. A failure is a result with the fact "error", never an exception."""
@@ -94,7 +217,21 @@ class Toolbox:
         try:
             return tool.model_validate(arguments)
         except ValidationError as error:
-            raise ToolError(tool.explain(error)) from error
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            wrong = [f'- "{problem["loc"][0]}": {problem["msg"]}'[:200] for problem in problems]
+            fields = tool.model_fields.items()
+            valid = ", ".join(name if field.is_required() else f"{name} (optional)" for name, field in fields)
+            lines = ["the arguments do not fit:", *wrong, f"Valid arguments of {tool.name}: {valid}"]
+            raise ToolError("\n".join(lines)) from error
+
+
+def _spec(tool: type[Tool]) -> ToolSpec:
+    """Return the specification of a tool for a model, without titles, which only cost tokens."""
+    schema = tool.model_json_schema()
+    for field in schema["properties"].values():
+        del field["title"]
+    parameters = {"type": "object", "properties": schema["properties"], "required": schema.get("required", [])}
+    return ToolSpec(tool.name, tool.description, {**parameters, "additionalProperties": False})
 
 
 def read_arguments(text: str) -> dict[str, Any]:
