@@ -23,7 +23,7 @@ from goalrunner.agents.external_chat import (
     not_installed,
     with_history,
 )
-from goalrunner.agents.parser import LONGEST_NOISE, AgentParser, Failed, Lines, StreamEvent, TextDelta, clean, object_in
+from goalrunner.agents.parser import LONGEST_NOISE, Failed, Lines, StreamEvent, TextDelta, clean, object_in
 from goalrunner.agents.turn import CommandTurn
 from goalrunner.core.agent_ports import AgentRun, Recorder, RoundReply
 from goalrunner.core.agent_preset import TEXT
@@ -45,32 +45,28 @@ _INTERVAL = 0.05
 """Seconds between two reads of a growing file."""
 
 
-class TextReader:
-    """Reads plain text: the whole output is the answer."""
+class Reader:
+    """Reads output in the format of a preset: plain text, all of which is the answer, or one JSON object per line.
 
-    def __init__(self) -> None:
+    Raise UsageError if the parser of the format is not installed.
+    """
+
+    def __init__(self, stream: str) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._lines = Lines()
+        try:
+            self._parser = None if stream == TEXT else parser_class(stream)()
+        except KeyError:
+            hint = "install the package that registers it, or change stream in the agent's preset"
+            raise UsageError(f'no parser "{stream}" is installed for the output of the agent', hint) from None
 
     def feed(self, piece: bytes, *, final: bool = False) -> Iterator[StreamEvent]:
-        """Yield the events of a piece of output."""
-        if text := self._decoder.decode(piece, final):
-            yield TextDelta(text)
-
-    def end(self) -> Iterator[StreamEvent]:
-        """Yield the event of an incomplete character at the end."""
-        return self.feed(b"", final=True)
-
-
-class JsonReader:
-    """Reads output of one JSON object per line with a parser."""
-
-    def __init__(self, parser: AgentParser) -> None:
-        self._parser = parser
-        self._lines = Lines()
-
-    def feed(self, piece: bytes) -> Iterator[StreamEvent]:
-        """Yield the events of each complete line. Raise AgentError if the parser fails."""
-        for line in self._lines.feed(piece):
+        """Yield the events of a piece of output. `final`: it is the last one. Raise AgentError if the parser fails."""
+        if self._parser is None:
+            if text := self._decoder.decode(piece, final):
+                yield TextDelta(text)
+            return
+        for line in self._lines.feed(piece + b"\n" if final else piece):
             shown = line.strip("\ufeff\0 \t\r\n")
             value = object_in(shown)
             try:
@@ -81,21 +77,6 @@ class JsonReader:
             except Exception as error:
                 name = type(self._parser).__qualname__
                 raise AgentError(f"the parser {name} failed: {error!r}", "report it to its author") from error
-
-    def end(self) -> Iterator[StreamEvent]:
-        """Yield the events of a last line without a newline."""
-        return self.feed(b"\n")
-
-
-def reader_for(stream: str) -> TextReader | JsonReader:
-    """Return the reader for the output format of a preset. Raise UsageError if its parser is not installed."""
-    if stream == TEXT:
-        return TextReader()
-    try:
-        return JsonReader(parser_class(stream)())
-    except KeyError:
-        hint = "install the package that registers it, or change stream in the agent's preset"
-        raise UsageError(f'no parser "{stream}" is installed for the output of the agent', hint) from None
 
 
 async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[bytes, None]:
@@ -128,7 +109,7 @@ class CommandConversation(ExternalConversation):
         super().__init__(agent)
         self._launcher = launcher
         self._session: AgentSession | None = None
-        reader_for(agent.preset.stream)  # a missing parser is an error before round 1
+        Reader(agent.preset.stream)  # a missing parser is an error before round 1
 
     def _continue(self, session: AgentSession) -> None:
         self._session = session
@@ -182,7 +163,7 @@ class CommandConversation(ExternalConversation):
                 await recorder.agent_ran(AgentRun(agent.name, "cut", 0.0, output, errors))
             raise
         finally:
-            self._session = turn.usage.session
+            self._session = turn.session
             if started.prompt_file is not None:
                 started.prompt_file.unlink(missing_ok=True)
         await turn.end()
@@ -201,17 +182,15 @@ class CommandConversation(ExternalConversation):
             self._session = None
             return None
         if failure is not None:
-            if is_setup and not (turn.calls or turn.usage.reports):
+            if is_setup and not (turn.calls or turn.reports):
                 recorder.usage("agent", Usage())  # nothing was used
             raise failure
         turn.settle()
-        return RoundReply(
-            turn.text, "answered", max(1, len(turn.usage.reports)), completion.survivors if completion else ()
-        )
+        return RoundReply(turn.text, "answered", max(1, len(turn.reports)), completion.survivors if completion else ())
 
     async def _follow(self, process: asyncio.Task[Completion], output: Path, turn: CommandTurn) -> Completion | None:
         """Record the output of the process. Return None if it was ended early."""
-        reader = reader_for(self.agent.preset.stream)
+        reader = Reader(self.agent.preset.stream)
         async with aclosing(growing_file(output, process)) as pieces:
             async for piece in pieces:
                 for event in reader.feed(piece):
@@ -219,7 +198,7 @@ class CommandConversation(ExternalConversation):
                     if isinstance(event, Failed) and event.ends:
                         await _stop(process)
                         return None
-        for event in reader.end():
+        for event in reader.feed(b"", final=True):
             await turn.add(event)
         return await process
 
@@ -246,7 +225,7 @@ def failure_of(
         return failed(agent, unread, how, stderr)
     if agent.preset.stream != TEXT and not turn.worked:
         return failed(agent, unread or "its output could not be parsed", how, stderr)
-    idle = not turn.calls and not turn.usage.tokens
+    idle = not turn.calls and not turn.tokens
     if idle and len(turn.text) <= SHORT_ANSWER and denied(agent, turn.text + stderr):
         return failed(agent, turn.text, how, stderr)
     return None

@@ -138,61 +138,8 @@ def _usage(given: int, made: int, cost: float | None, calls: int) -> Usage:
     return Usage(input_tokens=given, output_tokens=made, cost_usd=cost, calls=calls, uncounted_calls=0)
 
 
-class UsageTracker:
-    """Records the usage and the session ids of one turn. `add` only sums; `write` records the sum."""
-
-    def __init__(self, agent: str, recorder: Recorder, session: AgentSession | None) -> None:
-        self.reports: list[UsageReported] = []
-        self.tokens = 0
-        """Tokens of this turn."""
-        self.session = session
-        """The agent's session; None if the agent has not reported it."""
-        self._agent = agent
-        self._recorder = recorder
-        self._total = session.total if session is not None else Usage()
-        self._recorded = session
-        self._pending: Usage | None = None
-
-    def name_session(self, name: str) -> None:
-        """Record the session's id at once, so that a killed run can resume the session."""
-        if _SESSION_ID.fullmatch(name) and not (self.session and name == self.session.id):
-            self.session = AgentSession(agent=self._agent, id=name, total=self._total)
-            self.write()
-
-    def add(self, report: UsageReported) -> None:
-        """Count a report."""
-        new, self._total = usage_delta(report, self._total)
-        if self.session:
-            self.session = self.session.model_copy(update={"total": self._total})
-        self.reports.append(report)
-        self.tokens += new.tokens
-        self._pending = (self._pending or Usage()) + new
-
-    def end(self, *, worked: bool) -> None:
-        """Record the turn's usage. If the agent `worked`, usage that it did not report is unknown, not zero."""
-        has_price = any(report.dollars and report.cost is not None for report in self.reports)
-        missing = Usage()
-        if any(report.tokens for report in self.reports):
-            awaits_price = any(not report.dollars for report in self.reports)
-            missing = Usage(cost_usd=None) if awaits_price and not has_price else missing
-        elif worked or self.reports:
-            missing = Usage(cost_usd=0.0 if has_price else None, calls=1, uncounted_calls=1)
-        if self._pending or missing != Usage():
-            self._pending = (self._pending or Usage()) + missing
-        self.write()
-
-    def write(self) -> None:
-        """Record what is not yet recorded."""
-        if self._pending is not None:
-            self._recorder.usage("agent", self._pending)
-            self._pending = None
-        if self.session is not None and self.session != self._recorded:
-            self._recorder.session(self.session)
-            self._recorded = self.session
-
-
 class CommandTurn(Turn):
-    """Records the events of one turn of a command agent."""
+    """Records the events of one turn of a command agent, with its usage and the ids of its session."""
 
     def __init__(
         self, agent: str, recorder: Recorder, messages: list[dict[str, Any]], session: AgentSession | None = None
@@ -200,14 +147,22 @@ class CommandTurn(Turn):
         super().__init__(agent, recorder, messages)
         self.failure: str | None = None
         """A failure that the agent has reported, if no work followed."""
-        self.usage = UsageTracker(agent, recorder, session)
         self.noise = ""
         """The last output that was not understood."""
+        self.session = session
+        """The agent's session; None if the agent has not reported it."""
+        self.reports: list[UsageReported] = []
+        self.tokens = 0
+        """Tokens of this turn."""
+        self._total = session.total if session is not None else Usage()
+        self._recorded_session = session
+        self._pending: Usage | None = None
+        """Usage that is not yet recorded."""
 
     @property
     def worked(self) -> bool:
         """Whether the agent has written a message, called a tool or used tokens."""
-        return bool(self.text or self.calls or self.usage.tokens)
+        return bool(self.text or self.calls or self.tokens)
 
     async def add(self, event: StreamEvent) -> None:
         """Record one event."""
@@ -215,7 +170,10 @@ class CommandTurn(Turn):
             self.flush()
         match event:
             case SessionStarted(id=name):
-                self.usage.name_session(name)
+                # Recorded at once, so that a killed run can resume the session.
+                if _SESSION_ID.fullmatch(name) and not (self.session and name == self.session.id):
+                    self.session = AgentSession(agent=self._agent, id=name, total=self._total)
+                    self._write_usage()
             case TextDelta(text=text):
                 self.say(text)
             case Text(text=text):
@@ -228,7 +186,7 @@ class CommandTurn(Turn):
             case CallFinished():
                 await self._finish(event)
             case UsageReported():
-                self.usage.add(event)
+                self._count(event)
             case Failed(message=message):
                 self.failure = shortened(message, _LONGEST_NOISE)
             case Noise(text=text):
@@ -237,7 +195,7 @@ class CommandTurn(Turn):
     async def end(self) -> None:
         """Record the last message and the usage; record open calls as interrupted."""
         self.flush()
-        self.usage.write()
+        self._write_usage()
         for name in tuple(self._open):
             await self.finish(name, ("interrupted",))
 
@@ -246,7 +204,32 @@ class CommandTurn(Turn):
 
         The usage of a turn that failed or was interrupted is estimated when the run is resumed.
         """
-        self.usage.end(worked=bool(self.text or self.calls))
+        has_price = any(report.dollars and report.cost is not None for report in self.reports)
+        missing = Usage()
+        if any(report.tokens for report in self.reports):
+            awaits_price = any(not report.dollars for report in self.reports)
+            missing = Usage(cost_usd=None) if awaits_price and not has_price else missing
+        elif self.text or self.calls or self.reports:
+            missing = Usage(cost_usd=0.0 if has_price else None, calls=1, uncounted_calls=1)
+        if self._pending or missing != Usage():
+            self._pending = (self._pending or Usage()) + missing
+        self._write_usage()
+
+    def _count(self, report: UsageReported) -> None:
+        new, self._total = usage_delta(report, self._total)
+        if self.session:
+            self.session = self.session.model_copy(update={"total": self._total})
+        self.reports.append(report)
+        self.tokens += new.tokens
+        self._pending = (self._pending or Usage()) + new
+
+    def _write_usage(self) -> None:
+        if self._pending is not None:
+            self.recorder.usage("agent", self._pending)
+            self._pending = None
+        if self.session is not None and self.session != self._recorded_session:
+            self.recorder.session(self.session)
+            self._recorded_session = self.session
 
     def add_message(self, text: str) -> None:
         if text.strip():
@@ -257,7 +240,7 @@ class CommandTurn(Turn):
         name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
         known = self._open.get(name)
         if known is None:
-            self.usage.write()
+            self._write_usage()
             await self.start(name, event.tool, event.command)
         else:
             known.command = known.command or shortened(event.command, LONGEST_COMMAND)
@@ -265,7 +248,7 @@ class CommandTurn(Turn):
     async def _finish(self, event: CallFinished) -> None:
         # Without an id, it is the result of the newest call.
         name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls}"
-        self.usage.write()
+        self._write_usage()
         if name not in self._open:
             if not (event.tool or event.command):
                 return  # a second result, or one of a call that was not reported

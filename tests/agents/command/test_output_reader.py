@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.command import JsonReader, TextReader, reader_for
+from goalrunner.agents import command
+from goalrunner.agents.command import Reader
 from goalrunner.agents.external_agents import BUILT_IN
 from goalrunner.agents.parser import (
     CallFinished,
@@ -28,9 +29,9 @@ from tests.fixtures.plain_agent.plain_agent import Broken
 
 def read(name: str, *lines: Any) -> list[StreamEvent]:
     """Return the events of lines, given as values or as bytes."""
-    reader = reader_for(name)
+    reader = Reader(name)
     data = b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines)
-    return [*reader.feed(data), *reader.end()]
+    return [*reader.feed(data), *reader.feed(b"", final=True)]
 
 
 def test_each_content_block_is_an_event() -> None:
@@ -113,14 +114,15 @@ def test_the_last_line_needs_no_newline() -> None:
     assert read("plain", b'{"type": "session", "id": "s"}') == [SessionStarted("s")]
 
 
-def test_a_parser_that_fails_is_named() -> None:
+def test_a_parser_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "parser_class", lambda _: Broken)
     with pytest.raises(AgentError, match=r"the parser Broken failed: KeyError\('missing'\)"):
-        list(JsonReader(Broken()).feed(b"{}\n"))
+        read("broken", {})
 
 
 def test_a_parser_that_is_not_installed_is_named() -> None:
     with pytest.raises(UsageError, match='no parser "absent" is installed'):
-        reader_for("absent")
+        Reader("absent")
 
 
 JSON = st.recursive(
@@ -155,9 +157,9 @@ LINE = st.builds(
 def test_nothing_makes_a_parser_fail_however_it_is_cut(name: str, lines: list[bytes], step: int) -> None:
     data = b"".join(lines)
     whole = read(name, data)
-    reader = reader_for(name)
+    reader = Reader(name)
     cut = [one for at in range(0, len(data), step) for one in reader.feed(data[at : at + step])]
-    assert repr([*cut, *reader.end()]) == repr(whole)
+    assert repr([*cut, *reader.feed(b"", final=True)]) == repr(whole)
     for event in whole:
         repr(event).encode()
         if isinstance(event, CallFinished):
@@ -169,7 +171,7 @@ def test_nothing_makes_a_parser_fail_however_it_is_cut(name: str, lines: list[by
 
 @given(st.binary(max_size=200), st.integers(1, 9))
 def test_plain_text_is_whole_however_it_is_cut(data: bytes, step: int) -> None:
-    reader = TextReader()
+    reader = Reader("text")
     seen = [one for at in range(0, len(data), step) for one in reader.feed(data[at : at + step])]
-    pieces = [one.text for one in [*seen, *reader.end()] if isinstance(one, TextDelta)]
+    pieces = [one.text for one in [*seen, *reader.feed(b"", final=True)] if isinstance(one, TextDelta)]
     assert "".join(pieces) == data.decode("utf-8", "replace")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.command import reader_for
+from goalrunner.agents.command import Reader
 from goalrunner.agents.external_agents import BUILT_IN, parser_class
 from goalrunner.agents.parser import (
     CallFinished,
@@ -28,9 +28,9 @@ NAMES = ("claude", "codex", "gemini", "opencode", "qwen")
 
 def events(name: str, sample: str) -> list[StreamEvent]:
     """Return the events of a sample."""
-    stream = reader_for(name)
+    stream = Reader(name)
     data = (SAMPLES / f"{name}_{sample}.jsonl").read_bytes()
-    return [*stream.feed(data), *stream.end()]
+    return [*stream.feed(data), *stream.feed(b"", final=True)]
 
 
 def texts(found: list[StreamEvent]) -> list[str]:

@@ -93,7 +93,7 @@ async def test_totals_are_counted_once_and_go_on_where_they_were(tmp_path: Path)
 
 async def test_totals_are_counted_once_without_a_session(tmp_path: Path) -> None:
     turn, _ = await turned(tmp_path, *(UsageReported(50 * n, n, None, cumulative=True) for n in (1, 2, 3)))
-    assert turn.usage.tokens == 153
+    assert turn.tokens == 153
 
 
 async def test_tokens_and_dollars_may_be_reported_by_separate_events(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_growing_totals_add_up_to_the_last(steps: list[tuple[int, int]]) -> None
 @pytest.mark.parametrize("name", ["--help", "-s", "a b", "", "x" * 300, "a\nb", "$(id)"])
 async def test_an_id_that_is_no_id_is_no_session(tmp_path: Path, name: str) -> None:
     turn, recorder = await turned(tmp_path, SessionStarted(name))
-    assert (turn.usage.session, recorder.sessions) == (None, [])
+    assert (turn.session, recorder.sessions) == (None, [])
 
 
 async def test_no_tool_passes_for_what_the_runner_saw(tmp_path: Path) -> None:
