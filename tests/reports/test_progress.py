@@ -8,8 +8,8 @@ import pytest
 from goalrunner.core import events
 from goalrunner.core.activity import CommandEnded, CommandStarted, Remark
 from goalrunner.core.observation import DiffStat
-from goalrunner.reports import open_progress
-from goalrunner.reports.progress import Progress, is_interactive
+from goalrunner.reports.live import is_interactive, open_progress
+from goalrunner.reports.progress import Progress
 from tests.reports.test_current import Clock
 from tests.reports.test_live import Terminal
 from tests.support import told_run

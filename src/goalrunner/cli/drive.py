@@ -40,8 +40,8 @@ def drive(
     `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
     """
     from goalrunner.records.run_folder import RunFolder
-    from goalrunner.reports import open_progress
     from goalrunner.reports.figures import outcome_text
+    from goalrunner.reports.live import open_progress
 
     stream = sys.stderr if json else sys.stdout
     with open_progress(stream, quiet=quiet, place=workspace_state) as progress:

@@ -153,8 +153,7 @@ def watch(run: options.Run = None) -> int:
     """
     from goalrunner.cli.drive import workspace_state
     from goalrunner.records.event_log import read_records
-    from goalrunner.reports import open_progress
-    from goalrunner.reports.progress import is_interactive
+    from goalrunner.reports.live import is_interactive, open_progress
     from goalrunner.reports.show import show_live, show_text
 
     folder = runs.find(run)
@@ -164,7 +163,7 @@ def watch(run: options.Run = None) -> int:
         sys.stdout.flush()
         if not is_written(folder.events):
             return False
-        progress.follow_files(folder.scratch, folder.events)
+        progress.current.follow_files(folder.scratch, folder.events)
         time.sleep(_POLL)
         return True
 

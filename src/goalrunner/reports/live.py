@@ -1,4 +1,4 @@
-"""Progress on a terminal that is redrawn while a step is running."""
+"""Progress on a terminal that is redrawn while a step is running, and the choice between it and plain lines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from goalrunner.core.activity import Activity, PersonNeeded
+from goalrunner.records.redaction import Redactor
+from goalrunner.reports.ci import is_github
 from goalrunner.reports.current import Running
 from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, Line, clean, hanging, laid_out
 from goalrunner.reports.progress import Progress
@@ -35,17 +37,15 @@ class LiveProgress(Progress):
         stream: TextIO,
         place: Callable[[str], str] | None = None,
         *,
-        environ: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] = os.environ,
         monotonic: Callable[[], float] = time.monotonic,
-        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
-        """`redact` replaces secrets in output that is drawn before it is recorded."""
         super().__init__(stream, place, monotonic=monotonic)
         lasting = cast("TextIO", self._stream)
         self._console = Console(file=lasting, highlight=False, markup=False, emoji=False, _environ=environ)
         self._monotonic = monotonic
-        self._redact = redact
-        self._signals = not (os.environ if environ is None else environ).get(_NO_BELL)
+        self._redact = Redactor(environ).text  # output is drawn before it is recorded
+        self._signals = not environ.get(_NO_BELL)
         self._spinner = Spinner("dots")
         # Rich would redirect the outcome's JSON on stdout to this console.
         self._live = Live(
@@ -68,17 +68,14 @@ class LiveProgress(Progress):
         self._wipe()
 
     def _wipe(self) -> None:
-        """Stop drawing, with nothing of the live region left on the screen."""
-        if not self._live.is_started:
-            return
-        asking, self._asking = self._asking, True
-        self._live.refresh()  # draws an empty region: a later start then erases no line above it
-        self._live.stop()
-        self._asking = asking
+        """Stop drawing. The region is empty by now, so that a later start erases no line above it."""
+        if self._live.is_started:
+            self._live.refresh()
+            self._live.stop()
 
     def on_text(self, delta: str) -> None:
         """Add text of the agent, which is drawn a few times a second."""
-        self._current.on_text(delta)
+        self.current.on_text(delta)
 
     def on_activity(self, activity: Activity) -> None:
         """Process an activity; ring the bell if a person is needed."""
@@ -89,13 +86,13 @@ class LiveProgress(Progress):
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Wipe the live region and draw nothing while a person is asked; that time does not count for the step."""
-        self._wipe()
         began = self._monotonic()
         with super().suspended():
+            self._wipe()
             try:
                 yield
             finally:
-                self._current.shift(self._monotonic() - began)
+                self.current.shift(self._monotonic() - began)
                 self.__enter__()
         self._live.refresh()
 
@@ -118,13 +115,13 @@ class LiveProgress(Progress):
     def _region(self) -> RenderableType:
         if self._asking or self._over.is_set():
             return Text("")
-        running = self._current.running()
+        running = self.current.running()
         tail = max(_TAIL_ROWS // max(len(running), 1), 1)
         rows: list[Text] = []
         for number, item in enumerate(running):
             rows += self._drawn(item, tail, self.narrative.label if number == 0 else "")
         if self.narrative.spending.plan:
-            rows += self._text([Fact("total", self._current.totals(), "dim")]).split()
+            rows += self._text([Fact("total", self.current.totals(), "dim")]).split()
         for row in rows:
             row.truncate(self._console.width)
         return Text("\n", no_wrap=True, overflow="crop").join(rows)
@@ -139,3 +136,29 @@ class LiveProgress(Progress):
         whole = clean(self._redact("\n".join(item.lines[-tail:]))).expandtabs(4).splitlines()
         below = [row for line in whole if line.strip() for row in hanging(line, room, _WIDE)]
         return [first, *rows, *(Text(" " * INDENT + row, style="dim") for row in below[-tail:])]
+
+
+def open_progress(
+    stream: TextIO,
+    *,
+    quiet: bool = False,
+    place: Callable[[str], str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Progress:
+    """Return live progress for a terminal, and plain lines for other streams."""
+    if is_interactive(stream, environ) and not quiet:
+        return LiveProgress(stream, place, environ=environ)
+    colours = not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
+    return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ))
+
+
+def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
+    try:
+        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not _is_set(environ, "CI")
+    except ValueError:
+        return False
+
+
+def _is_set(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "").lower() not in ("", "0", "false")

@@ -26,24 +26,6 @@ UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout
 _NO_JUDGE = "none; the validators decide"
 
 _AGENT = Step("agent", subject="working")
-_PREPARING = Step("start", subject="checking the models")
-_RUNNING: dict[type, Step | None] = {
-    events.RunStarted: _PREPARING,
-    events.RunResumed: _PREPARING,
-    events.RoundStarted: _AGENT,
-    events.ToolResultRecorded: _AGENT,
-    events.RoundFinished: None,
-    events.CritiqueStarted: Step("critic", subject="scoring the round"),
-    events.CritiqueFinished: None,
-    events.RefinementStarted: _AGENT,
-    events.ValidatorsFinished: None,
-    events.BaselineTaken: None,
-    events.ConfirmationRecorded: None,
-    events.AuditStarted: Step("judge", subject="reviewing evidence"),
-    events.VerdictRecorded: None,
-    events.RunEnded: None,
-}
-"""The step that begins with an event."""
 
 
 def start_lines(
@@ -126,16 +108,28 @@ def _validator(spec: ValidatorSpec) -> str:
 def _running(event: events.Event, before: Step | None) -> Step | None:
     """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
     match event:
+        case events.RunStarted() | events.RunResumed():
+            return Step("start", subject="checking the models")
         case events.ToolCalled():
             return Step(short_name(event.tool), subject=event.summary)
-        case events.StepStarted():
-            return Step("checks", subject=event.description)
-        case events.MessageRecorded(role="user"):
-            return _AGENT
         case events.ToolResultRecorded(observation=seen) if seen.source == REPLAY:
             return before  # a part of the audit
+        case events.RoundStarted() | events.ToolResultRecorded() | events.RefinementStarted():
+            return _AGENT
+        case events.MessageRecorded(role="user"):
+            return _AGENT
+        case events.StepStarted():
+            return Step("checks", subject=event.description)
+        case events.CritiqueStarted():
+            return Step("critic", subject="scoring the round")
+        case events.AuditStarted():
+            return Step("judge", subject="reviewing evidence")
+        case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():
+            return None
+        case events.ConfirmationRecorded() | events.VerdictRecorded() | events.RunEnded():
+            return None
         case _:
-            return _RUNNING.get(type(event), before)
+            return before
 
 
 class Narrative:

@@ -1,12 +1,11 @@
-"""The progress of a run on a stream: plain lines for pipes, logs and files, and the choice of the live view."""
+"""The progress of a run on a stream, as whole lines for pipes, logs and files."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Self, TextIO
 
 from goalrunner.core.activity import Activity, Remark
@@ -20,6 +19,7 @@ from goalrunner.reports.narrative import UNLIMITED, Narrative
 from goalrunner.reports.status import closing_lines
 
 _LOOK = 0.5
+"""Seconds between two looks at the running steps."""
 
 
 class LastingStream:
@@ -68,7 +68,7 @@ class Progress:
         self._in_group = self._asking = False
         self._stream = LastingStream(stream)
         self.narrative = Narrative(place)
-        self._current = Current(self.narrative, monotonic)
+        self.current = Current(self.narrative, monotonic)
         self._turn = threading.RLock()
         self._over = threading.Event()
         self._notes: list[Line] = []
@@ -90,13 +90,13 @@ class Progress:
         """Print the lines of steps that take long, if they are due."""
         with self._turn:
             if not self._asking and not self._over.is_set():
-                self._print(map(self.narrative.labelled, self._current.beats()))
+                self._print(map(self.narrative.labelled, self.current.beats()))
 
     def on_state(self, state: RunState) -> None:
         """Print the state that an earlier process left."""
         with self._turn:
             lines = self.narrative.restore(state)
-            self._current.restore(state)
+            self.current.restore(state)
             self._print([] if self._quiet else lines)
 
     def on_record(self, record: Record) -> None:
@@ -107,7 +107,7 @@ class Progress:
                 self._print(line for line in lines if line == UNLIMITED)
                 self.narrative.missing = ""
                 return
-            self._current.follow(record)
+            self.current.follow(record)
             begins = isinstance(record.event, RoundStarted)
             if begins or isinstance(record.event, RunEnded):
                 self._end_group()
@@ -123,14 +123,10 @@ class Progress:
 
     def on_activity(self, activity: Activity) -> None:
         """Process an activity, which happens between two events."""
-        self._current.on_activity(activity)
+        self.current.on_activity(activity)
         if isinstance(activity, Remark):
             self._notes.append(Fact("note", activity.text, "warn"))
             self._print_notes()
-
-    def follow_files(self, scratch: Path, records: Path) -> None:
-        """Follow a run of another process: its log `records`, and the output of its command in the folder `scratch`."""
-        self._current.follow_files(scratch, records)
 
     def _print_notes(self) -> None:
         """Print the notes that wait, unless a person is asked."""
@@ -157,7 +153,7 @@ class Progress:
     def close(self, lines: Iterable[Line]) -> None:
         """Print the last lines, after which nothing runs."""
         self._over.set()
-        self._current.clear()
+        self.current.clear()
         self._asking = False
         self._print_notes()
         with self._turn:
@@ -172,15 +168,3 @@ class Progress:
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
-
-
-def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
-    try:
-        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not is_set(environ, "CI")
-    except ValueError:
-        return False
-
-
-def is_set(environ: Mapping[str, str], name: str) -> bool:
-    return environ.get(name, "").lower() not in ("", "0", "false")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.app.previous_run import sub_goals
 from goalrunner.app.verification import Verification
@@ -21,10 +21,12 @@ from goalrunner.reports.figures import LOST, Summary
 from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps, origin_of, summary_of
-from goalrunner.reports.progress import Progress
 from goalrunner.reports.review import result_text
 from goalrunner.reports.status import closing_lines
 from goalrunner.reports.steps import LONGEST_WORDS, decision_text
+
+if TYPE_CHECKING:
+    from goalrunner.reports.progress import Progress
 
 _NEWEST = 8
 """References, steps and approvals that are shown, the newest."""
