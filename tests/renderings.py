@@ -23,7 +23,7 @@ from goalrunner.reports.live import LiveProgress
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.review import approval_text, prompt_text
 from tests.support import told_run
-from tests.support.told_run import numbered, tool_result
+from tests.support.told_run import feed, numbered, tool_result
 
 SCREENS = Path(__file__).parent / "reports" / "screens"
 SIZES = ((80, 24), (120, 40), (200, 50))
@@ -53,8 +53,7 @@ class Screen(LiveProgress):
 
     def tell(self, *happened: Event) -> None:
         """Handle events."""
-        for record in numbered(*happened):
-            self.on_record(record)
+        feed(self, *happened)
 
     def command(self, name: str, command: str, output: str) -> None:
         """Start a command with some output."""
@@ -98,11 +97,8 @@ def begun(screen: Progress, baseline: events.BaselineTaken = BASELINE) -> None:
 
 def checked(screen: Progress) -> None:
     """Tell the end of round 1: the validators are red."""
-    for event in (
-        events.RoundFinished(round=1, steps=3, changes=CHANGES, total=CHANGES),
-        told_run.checked(False, "1 failed, 42 passed"),
-    ):
-        screen.on_record(numbered(event)[0])
+    finished = events.RoundFinished(round=1, steps=3, changes=CHANGES, total=CHANGES)
+    feed(screen, finished, told_run.checked(False, "1 failed, 42 passed"))
 
 
 def slow_model(screen: Screen) -> None:

@@ -96,7 +96,8 @@ def test_a_running_validator_has_its_progress_its_last_duration_and_the_end_of_i
 
 def test_an_external_agent_is_working_and_nothing_is_claimed_about_its_model() -> None:
     started = told_run.started().model_copy(update={"agent_command": "claude 2.1.330"})
-    current = following(Clock(), told_run.created(), started, events.RoundStarted(round=1, prompt="first"))
+    begun = (events.RoundStarted(round=1, prompt="first"), told_run.message("user"))
+    current = following(Clock(), told_run.created(), started, *begun)
     assert shown(current) == ("agent", "working", "")
     assert current.totals().endswith("tokens unknown · cost unknown")
 
@@ -119,7 +120,8 @@ def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(t
     log.touch()
     os.utime(log, (time.time() - 60, time.time() - 60))
     called = events.ToolCalled(tool_call_id="c", tool="shell", summary="make")
-    current = following(clock, events.RoundStarted(round=1, prompt="first"), called)
+    begun = (told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
+    current = following(clock, *begun, called)
     (scratch / f"{'0' * 16}.out").write_text("compiling\n")
     (scratch / f"{'0' * 16}.agent.out").write_text("{}\n")
     current.follow_files(scratch, log)

@@ -8,7 +8,6 @@ from goalrunner.core.goal_tables import AgentConfig, Budget, JudgeConfig, Valida
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.narrative import resolved_lines
-from goalrunner.reports.next_steps import origin_of
 from goalrunner.reports.show import show_text
 from goalrunner.reports.status import closing_lines
 from tests.support import told_run
@@ -86,11 +85,11 @@ def test_a_run_that_is_not_complete_restores_nothing() -> None:
 
 def test_a_pattern_that_matches_nothing_is_repeated_at_the_end_of_a_run_that_is_not_complete() -> None:
     note = 'editable: "scr/**" matches no file; did you mean "src/**"?'
-    origin = origin_of(events.RunStarted(workspace="/w", version="1", notes=(note, "another note")))
+    state = told_run.state_of().model_copy(update={"notes": (note, "another note")})
 
     def told(status: GoalStatus) -> str:
         outcome = GoalOutcome(status=status, iterations=1, run_id="r", objective="x")
-        return laid_out(closing_lines(outcome, origin=origin))
+        return laid_out(closing_lines(outcome, state))
 
     assert f"note       {note}\n" in told(GoalStatus.CAPPED)
     assert "another" not in told(GoalStatus.CAPPED)

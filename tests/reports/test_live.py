@@ -15,7 +15,7 @@ from goalrunner.core.activity import CommandStarted, PersonNeeded, RetrySchedule
 from goalrunner.reports.layout import clean
 from goalrunner.reports.live import LiveProgress, open_progress
 from tests.support import told_run
-from tests.support.told_run import numbered, outcome
+from tests.support.told_run import feed, outcome
 
 ENVIRON = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
 
@@ -78,23 +78,21 @@ def test_the_lines_stay_and_are_those_of_a_pipe(terminal: Terminal, progress: Li
 
 
 def test_colours_say_what_the_marks_say(terminal: Terminal, progress: LiveProgress) -> None:
-    for record in numbered(told_run.checked(True, "ok"), told_run.checked(False, "bad")):
-        progress.on_record(record)
+    feed(progress, told_run.checked(True, "ok"), told_run.checked(False, "bad"))
     assert "\x1b[32m✓" in terminal.getvalue()
     assert "\x1b[31m✗" in terminal.getvalue()
 
 
 def test_no_color_is_obeyed(terminal: Terminal) -> None:
     with LiveProgress(terminal, environ={**ENVIRON, "NO_COLOR": "1"}) as live:
-        live.on_record(numbered(told_run.checked(True, "ok"))[0])
+        feed(live, told_run.checked(True, "ok"))
     assert re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.getvalue()) is None
     assert "✓ " in terminal.getvalue()
 
 
 def test_the_step_under_way_and_the_text_under_it_live(terminal: Terminal, progress: LiveProgress) -> None:
     call = events.ToolCalled(tool_call_id="c", tool="shell", summary="pytest -q")
-    for record in numbered(events.RoundStarted(round=1, prompt="first"), call):
-        progress.on_record(record)
+    feed(progress, events.RoundStarted(round=1, prompt="first"), call)
     for piece in ("I will look at ", "\x1b]0;owned\x07the [bold]parser[/bold].\n", "Then", " I fix it."):
         progress.on_text(piece)
     progress._live.refresh()
@@ -106,9 +104,9 @@ def test_the_step_under_way_and_the_text_under_it_live(terminal: Terminal, progr
 
 
 def test_text_that_was_recorded_makes_room_for_the_next(terminal: Terminal, progress: LiveProgress) -> None:
-    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    feed(progress, events.RoundStarted(round=1, prompt="first"))
     progress.on_text("the first words")
-    progress.on_record(numbered(told_run.message())[0])
+    feed(progress, told_run.message())
     progress.on_text("the second words")
     before = len(terminal.getvalue())
     progress._live.refresh()
@@ -117,7 +115,7 @@ def test_text_that_was_recorded_makes_room_for_the_next(terminal: Terminal, prog
 
 
 def test_only_the_end_of_a_long_text_is_drawn(terminal: Terminal, progress: LiveProgress) -> None:
-    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    feed(progress, events.RoundStarted(round=1, prompt="first"))
     for number in range(5_000):
         progress.on_text(f"line {number}\n")
     before = len(terminal.getvalue())
@@ -127,7 +125,7 @@ def test_only_the_end_of_a_long_text_is_drawn(terminal: Terminal, progress: Live
 
 
 def test_the_end_wipes_what_lived_and_shows_the_cursor(terminal: Terminal, progress: LiveProgress) -> None:
-    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    feed(progress, events.RoundStarted(round=1, prompt="first"))
     progress.on_text("half a sentence")
     progress.finish(outcome())
     assert "half a sentence" not in "\n".join(terminal.screen()[-3:])
@@ -139,9 +137,9 @@ def test_the_cursor_is_there_during_the_run_too(terminal: Terminal, progress: Li
 
 
 def test_a_terminal_that_hangs_up_does_not_end_the_run(terminal: Terminal, progress: LiveProgress) -> None:
-    progress.on_record(numbered(told_run.created())[0])
+    feed(progress, told_run.created())
     terminal.gone = True
-    progress.on_record(numbered(told_run.checked(True, "ok"))[0])
+    feed(progress, told_run.checked(True, "ok"))
     progress.finish(outcome())
     assert "complete" not in terminal.getvalue()
 
@@ -149,7 +147,7 @@ def test_a_terminal_that_hangs_up_does_not_end_the_run(terminal: Terminal, progr
 def test_the_live_region_uses_the_width_of_the_terminal(terminal: Terminal) -> None:
     environ = {**ENVIRON, "COLUMNS": "200"}
     with LiveProgress(terminal, environ=environ, monotonic=lambda: 0.0) as live:
-        live.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+        feed(live, events.RoundStarted(round=1, prompt="first"))
         live.on_text("word " * 100)
         before = len(terminal.getvalue())
         live._live.refresh()
@@ -158,7 +156,7 @@ def test_the_live_region_uses_the_width_of_the_terminal(terminal: Terminal) -> N
 
 
 def test_nothing_is_drawn_while_a_person_is_asked(terminal: Terminal, progress: LiveProgress) -> None:
-    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    feed(progress, events.RoundStarted(round=1, prompt="first"))
     with progress.suspended():
         terminal.write("approve? ")
         before = len(terminal.getvalue())
@@ -171,7 +169,7 @@ def test_after_a_question_one_region_is_drawn_and_no_line_above_it_is_erased(
     terminal: Terminal, progress: LiveProgress
 ) -> None:
     """The live region has several rows when the question begins; the answer stands above the region afterwards."""
-    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    feed(progress, events.RoundStarted(round=1, prompt="first"))
     progress.on_text("one\ntwo\nthree\n")
     progress._live.refresh()
     for _ in range(2):
@@ -182,7 +180,7 @@ def test_after_a_question_one_region_is_drawn_and_no_line_above_it_is_erased(
         assert "\x1b[1A" not in drawn
         assert clean(drawn).count("waiting for the model") == 1
     before = len(terminal.getvalue())
-    progress.on_record(numbered(told_run.checked(True, "ok"))[0])
+    feed(progress, told_run.checked(True, "ok"))
     assert clean(terminal.getvalue()[before:]).count("43") <= 1
     progress.finish(outcome())
 
@@ -192,8 +190,7 @@ def test_a_running_validator_is_drawn_with_the_end_of_its_output_above_the_total
 ) -> None:
     output = tmp_path / "out"
     output.write_text("".join(f"tests/test_a.py::test_{number} PASSED [{number:3d}%]\n" for number in range(100)))
-    for record in numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first")):
-        still.on_record(record)
+    feed(still, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
     still.on_activity(CommandStarted("tests", "pytest -q " + "--deselect tests/test_parser.py::test_x " * 3, output))
     assert drawn(still) == [
         "round 1    ⠋ tests   pytest -q --deselect tests/test_parser.py::test_x",
@@ -216,8 +213,7 @@ def test_a_long_line_of_output_is_wrapped_between_words(still: LiveProgress, tmp
 
 
 def test_a_retry_is_drawn_with_its_reason_and_countdown(still: LiveProgress) -> None:
-    for record in numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first")):
-        still.on_record(record)
+    feed(still, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
     still.on_activity(RetryScheduled("429 rate limit", 20.0, 1, 5))
     assert drawn(still) == [
         "round 1    ⠋ agent   429 rate limit             0.0 s   next try in 20 s (1/5)",

@@ -8,10 +8,13 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from goalrunner.core import events
 from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports.markdown import block, code, escaped, summary_markdown
+from tests.support import told_run
 from tests.support.told_run import outcome
 
 ATTACKS = [
@@ -60,11 +63,20 @@ def test_a_complete_run_has_figures_evidence_and_files_and_no_next_step() -> Non
     assert "### Missing" not in text
 
 
+def failed(*results: ValidatorResult) -> RunState:
+    """The state of a run whose validators failed."""
+    return told_run.state_of(
+        events.RoundStarted(round=1, prompt="first"),
+        events.RoundFinished(round=1),
+        events.ValidatorsFinished(round=1, results=results),
+    )
+
+
 def test_a_run_that_is_not_complete_has_the_output_of_red_validators_and_the_commands_that_come_next() -> None:
     capped = outcome(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
     red = ValidatorResult(name="tests", passed=False, summary="2 failed", feedback="E  assert 1 == 2\n2 failed\n")
     hidden = ValidatorResult(name="secret", passed=False, summary="exit 1", feedback="the case is ''", hidden=True)
-    text = summary_markdown(capped, red=[red, hidden], origin={"round_ended": True})
+    text = summary_markdown(capped, state=failed(red, hidden))
     assert text.startswith("## goal: capped (max iterations)\n")
     assert "<details><summary>tests: 2 failed</summary>\n\n```text\nE  assert 1 == 2\n2 failed\n```" in text
     assert "the case is" not in text
@@ -115,11 +127,12 @@ def test_texts_of_agents_stay_text(text: str) -> None:
     capped = outcome(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS).model_copy(
         update={"verdict": verdict, "evidence": evidence, "objective": text, "labels": (f"checks changed: {text}",)}
     )
-    document = summary_markdown(capped, files=[Change(path=f"x{text}", kind="added")], red=[red])
+    document = summary_markdown(capped, files=[Change(path=f"x{text}", kind="added")], state=failed(red))
     document += summary_markdown(capped)
     found = list(tokens(document))
     plain = {
-        token.type for token in tokens(summary_markdown(outcome(), red=[red.model_copy(update={"feedback": "x"})]))
+        token.type
+        for token in tokens(summary_markdown(outcome(), state=failed(red.model_copy(update={"feedback": "x"}))))
     }
     assert {token.type for token in found} <= plain | {
         *("table_open", "thead_open", "tr_open", "th_open", "td_open", "tbody_open", "table_close", "thead_close"),

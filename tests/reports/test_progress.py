@@ -13,7 +13,7 @@ from goalrunner.reports.progress import Progress
 from tests.reports.test_current import Clock
 from tests.reports.test_live import Terminal
 from tests.support import told_run
-from tests.support.told_run import numbered, outcome
+from tests.support.told_run import feed, numbered, outcome
 
 
 def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_its_end() -> None:
@@ -21,8 +21,7 @@ def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_it
     progress = Progress(stream, monotonic=clock)
     start = (told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
     check = events.StepStarted(step_id="validate-1", description="run 1 validator")
-    for record in numbered(*start, events.RoundFinished(round=1), check):
-        progress.on_record(record)
+    feed(progress, *start, events.RoundFinished(round=1), check)
     before = len(stream.getvalue())
     command = CommandStarted("tests", "pytest -q", Path("/nowhere/out"))
     progress.on_activity(command)
@@ -30,7 +29,7 @@ def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_it
         progress.beat()
         clock.now += 0.5
     progress.on_activity(CommandEnded(command))
-    progress.on_record(numbered(told_run.checked(True, "43 passed"))[0])
+    feed(progress, told_run.checked(True, "43 passed"))
     assert stream.getvalue()[before:].splitlines() == [
         "round 1    · tests   pytest -q                  3.0 s   running",
         "           · tests   pytest -q                 30.0 s   still running",
@@ -42,8 +41,7 @@ def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_it
 def test_a_short_step_has_one_line() -> None:
     clock, stream = Clock(), io.StringIO()
     progress = Progress(stream, monotonic=clock)
-    for record in numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first")):
-        progress.on_record(record)
+    feed(progress, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
     before = stream.getvalue()
     clock.now += 2.9
     progress.beat()
@@ -53,8 +51,7 @@ def test_a_short_step_has_one_line() -> None:
 def test_nothing_is_printed_while_a_person_is_asked_and_a_note_follows_the_answer() -> None:
     clock, stream = Clock(), io.StringIO()
     progress = Progress(stream, monotonic=clock)
-    for record in numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first")):
-        progress.on_record(record)
+    feed(progress, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
     before = len(stream.getvalue())
     with progress.suspended():
         clock.now += 60
@@ -107,6 +104,6 @@ def test_a_terminal_is_redrawn_unless_it_is_dumb_or_in_ci(environ: dict[str, str
 )
 def test_a_pipe_has_colours_only_if_they_are_forced(environ: dict[str, str], coloured: bool) -> None:
     stream = io.StringIO()
-    open_progress(stream, environ=environ).on_record(numbered(told_run.checked(True, "ok"))[0])
+    feed(open_progress(stream, environ=environ), told_run.checked(True, "ok"))
     assert ("\x1b[32m✓" in stream.getvalue()) == coloured
     assert ("\x1b" in stream.getvalue()) == coloured

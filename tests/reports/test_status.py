@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from goalrunner.reports import status
 from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import laid_out
-from goalrunner.reports.next_steps import message_lines, next_steps
+from goalrunner.reports.status import message_lines, next_steps
 from goalrunner.reports.tables import listing_text
 from tests.support.told_run import MISSING, TIME, summary
 

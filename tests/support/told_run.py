@@ -4,21 +4,42 @@ from __future__ import annotations
 
 from goalrunner.core import events
 from goalrunner.core.events import Event, Record
+from goalrunner.core.fold import apply
 from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.core.outcome import GoalAttempt, GoalOutcome, GoalStatus, StopReason, Usage
+from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.reports.progress import Progress
 
 TIME = "2026-11-21T10:00:00+00:00"
 MISSING = "no evidence that parse('') returns an empty Document"
 HASH = "0" * 64
 
 
-def numbered(*happened: Event) -> list[Record]:
+def numbered(*happened: Event, after: int = 0) -> list[Record]:
     """Events as records, one second after the other."""
     return [
         Record(seq=number, at=TIME, elapsed=float(number), event=event)
-        for number, event in enumerate(happened, start=1)
+        for number, event in enumerate(happened, start=after + 1)
     ]
+
+
+def feed(progress: Progress, *happened: Event) -> None:
+    """Show what happened next in a run; before it, the two first events if nothing was shown yet."""
+    state = progress.narrative.state
+    if state is None and not isinstance(happened[0], events.GoalCreated):
+        happened = (created(), started(), *happened)
+    for record in numbered(*happened, after=state.memory.version if state else 0):
+        progress.on_record(record)
+
+
+def state_of(*happened: Event) -> RunState:
+    """The state after the two first events and these."""
+    state: RunState | None = None
+    for record in numbered(created(), started(), *happened):
+        state = apply(state, record)
+    assert state is not None
+    return state
 
 
 def created(

@@ -173,7 +173,6 @@ class CiFiles:
         from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
         from goalrunner.reports.markdown import summary_markdown
-        from goalrunner.reports.next_steps import origin_of
         from goalrunner.reports.progress import LastingStream
 
         state: RunState | None = None
@@ -189,10 +188,9 @@ class CiFiles:
         assert known is not None, "there is a run or its outcome"
         outcome, checks = known, state.validators if state else ()
         problems = ci.problems_of(outcome, checks, state.goal_file if state else "", self.environ)
-        red, origin = [check for check in checks if not check.passed], origin_of(state) if state else None
         texts = {
             "--junit": lambda: ci.junit_text(outcome, checks, state.criteria if state else ()),
-            "--summary": lambda: summary_markdown(outcome, files=changed, red=red, origin=origin),
+            "--summary": lambda: summary_markdown(outcome, files=changed, state=state),
             "--gitlab": lambda: ci.gitlab_text(problems),
         }
         if self.is_step and ci.is_github(self.environ):

@@ -15,12 +15,13 @@ from pathlib import Path
 from goalrunner.core import events
 from goalrunner.core.activity import Activity, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.events import Record
+from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Line, Step
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import short_name
+from goalrunner.reports.steps import short_name, spent_parts
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -92,7 +93,7 @@ class Current:
             self._at = now
             match event:
                 case events.RoundStarted():
-                    self._calls, self._used_before = 0, self._narrative.spending.usage.tokens
+                    self._calls, self._used_before = 0, self._tokens()
                 case events.MessageRecorded():
                     self._text, self._retry = "", None
                     self._calls += event.role == "assistant"
@@ -176,21 +177,26 @@ class Current:
             return replace(step, subject=retry.reason, remark=f"{again} ({retry.retry}/{retry.retries})")
         if step.name != "agent":
             return step
-        tokens = self._narrative.spending.usage.tokens - self._used_before
+        tokens = self._tokens() - self._used_before
         used = figures.count(tokens, "token") if tokens else ""
-        if self._narrative.spending.external:
+        if self._narrative.state and self._narrative.state.external:
             calls = figures.count(self._calls, "message") if self._calls else ""
             return replace(step, subject="working", remark=", ".join(filter(None, (calls, used))))
         subject = "answering" if self._text else "waiting for the model"
         return replace(step, subject=subject, remark=", ".join(filter(None, (f"step {self._calls + 1}", used))))
 
+    def _tokens(self) -> int:
+        return self._narrative.state.total.tokens if self._narrative.state else 0
+
     def totals(self) -> str:
         """Return what is used of each limit: "round 2 of 10 · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
-        spending, number = self._narrative.spending, self._narrative.round
-        most = f" of {spending.plan.max_iterations}" if spending.plan and spending.plan.max_iterations else ""
-        seconds = spending.elapsed + max(self._monotonic() - self._at, 0.0)
-        parts = spending.parts(seconds, began=number > 0)
-        return " · ".join([f"{f'round {number}' if number else 'before round 1'}{most}", *parts])
+        state = self._narrative.state
+        if state is None:
+            return ""
+        number = f"round {state.round}" if state.round else "before round 1"
+        most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
+        seconds = state.elapsed + max(self._monotonic() - self._at, 0.0)
+        return " · ".join([number + most, *spent_parts(state, total_of(state, over=True), seconds)])
 
     def beats(self) -> Iterator[Line]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""

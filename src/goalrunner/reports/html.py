@@ -130,9 +130,11 @@ class RunPage:
         if not self.rounds[0].entries:
             del self.rounds[0]
         self._read_outputs(ends)
-        red = [result for result in self._narrative.red if not result.hidden]
-        ended = outcome.model_copy(update={"labels": (), "run_path": ""})
-        self.closing = list(closing_lines(ended, red=red, origin=self._narrative.origin))
+        ended, state = outcome.model_copy(update={"labels": (), "run_path": ""}), self._narrative.state
+        if state is not None:
+            visible = tuple(result for result in state.validators if not result.hidden)
+            state = state.model_copy(update={"validators": visible})
+        self.closing = list(closing_lines(ended, state))
         evidence = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
         self.criteria = [list(rows) for _, rows in evidence]
         self.shown_ids = {one.observation.id for part in self.rounds for one in part.entries if one.observation}
@@ -143,7 +145,7 @@ class RunPage:
             for fact in (line for line in lines if isinstance(line, Fact)):
                 self.opening += [fact, *([Fact(*fact.beside)] if fact.beside else [])]
             return
-        usage = self._narrative.spending.usage
+        usage = self._narrative.state.total if self._narrative.state else Usage()
         if isinstance(event, events.RoundStarted) and event.round != self.rounds[-1].number:  # else it was resumed
             self.rounds.append(Round(event.round, record.elapsed, usage))
         here = self.rounds[-1]

@@ -120,8 +120,8 @@ class LiveProgress(Progress):
         rows: list[Text] = []
         for number, item in enumerate(running):
             rows += self._drawn(item, tail, self.narrative.label if number == 0 else "")
-        if self.narrative.spending.plan:
-            rows += self._text([Fact("total", self.current.totals(), "dim")]).split()
+        if totals := self.current.totals():
+            rows += self._text([Fact("total", totals, "dim")]).split()
         for row in rows:
             row.truncate(self._console.width)
         return Text("\n", no_wrap=True, overflow="crop").join(rows)

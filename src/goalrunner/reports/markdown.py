@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
-from typing import Any
 
 from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.verdict import ValidatorResult
+from goalrunner.core.run_state import RunState
 from goalrunner.reports.html import rendered
 from goalrunner.reports.layout import clean, cut, one_line
-from goalrunner.reports.next_steps import next_steps, summary_of
-from goalrunner.reports.status import figures_text, label_lines
+from goalrunner.reports.status import figures_text, label_lines, next_steps, summary_of
 
 _LONGEST, _LONGEST_BLOCK = 300, 4_000
 """Characters of a line, and of a block of output."""
@@ -26,20 +24,15 @@ _LINKS = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\bGH)(?=-\
 _KINDS = {"added": "A", "modified": "M", "deleted": "D", "repository": "git"}
 
 
-def summary_markdown(
-    outcome: GoalOutcome,
-    *,
-    files: Sequence[Change] = (),
-    red: Sequence[ValidatorResult] = (),
-    origin: Mapping[str, Any] | None = None,
-) -> str:
+def summary_markdown(outcome: GoalOutcome, *, files: Sequence[Change] = (), state: RunState | None = None) -> str:
     """Return verdict, evidence, what is missing, changed files, spend, and the commands that come next.
 
-    `files` are those that the run changed; `red` are the validators that failed last, whose output is shown unless they are
-    hidden; `origin` is the result of `origin_of`.
+    `files` are those that the run changed; the output of validators that failed last is shown if its `state` is given,
+    unless they are hidden.
     """
+    red = [result for result in state.validators if not result.passed] if state else []
     groups = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
-    steps = [f"{step.text}  # {step.label}" for step in next_steps(summary_of(outcome, origin))]
+    steps = [f"{step.text}  # {step.label}" for step in next_steps(summary_of(outcome, state))]
     labels = [". ".join(line.text for line in label_lines([label])) for label in outcome.labels]
     lists = {
         "What weakens the result": [escaped(label) for label in labels],

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from goalrunner.core import events
 from goalrunner.core.field_types import SCRIPTED
+from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Approvals, ValidatorSpec
 from goalrunner.core.observation import REPLAY, TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
-from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, Step, facts, home_path, model_name
-from goalrunner.reports.next_steps import origin_of
-from goalrunner.reports.steps import Spending, event_lines, message_step, short_name
+from goalrunner.reports.steps import event_lines, message_step, near_limits, short_name, spent_parts
 
 _OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME", "critic": "[critic] model"}
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
@@ -28,29 +26,27 @@ _NO_JUDGE = "none; the validators decide"
 _AGENT = Step("agent", subject="working")
 
 
-def start_lines(
-    started: events.RunStarted, created: events.GoalCreated | None, place: str = "", *, resumed: bool = False
-) -> Iterator[Line]:
-    """Yield workspace, run, models, and, unless `resumed`, limits and warnings; `place` is "git, clean", for example."""
-    workspace = " · ".join(filter(None, (home_path(started.workspace), place)))
-    yield Fact("workspace", workspace, beside=("run", created.goal.run_id) if created else None)
-    agent = started.agent_command or model_name(started.models.get("agent", "")) or "a conversation that was passed in"
-    yield Fact("agent", agent, beside=("judge", model_name(started.models.get("judge", "")) or _NO_JUDGE))
-    if created is not None and not resumed:
-        plan = created.plan
+def start_lines(state: RunState, place: str, started: events.RunStarted | None = None) -> Iterator[Line]:
+    """Yield workspace, run and models, and at the start of a run its limits and warnings; `place` is "git, clean"."""
+    workspace = " · ".join(filter(None, (home_path(state.workspace), place)))
+    yield Fact("workspace", workspace, beside=("run", state.goal.run_id))
+    agent = state.agent_command or model_name(state.models.get("agent", "")) or "a conversation that was passed in"
+    yield Fact("agent", agent, beside=("judge", model_name(state.models.get("judge", "")) or _NO_JUDGE))
+    if started is not None:
+        plan = state.plan
         if plan.critic is not None:
             yield Fact("critic", f"{plan.critic.name} · at least {figures.score(plan.critic.threshold)}")
         yield Fact("limits", figures.limits(vars(plan)))
         if started.checks:
             yield Fact("checks", started.checks)
-        if waits := waits_for(plan.approvals, created.goal.risk_class):
+        if waits := waits_for(plan.approvals, state.goal.risk_class):
             yield Fact("approvals", waits)
         if not any((plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)):
             yield UNLIMITED
-    if started.continues:
-        yield Fact("continues", f"the conversation of {started.continues}")
-    yield from (Fact("note", note, tone="warn") for note in started.notes)
-    yield from _recorded_lines(started.models)
+        if started.continues:
+            yield Fact("continues", f"the conversation of {started.continues}")
+        yield from (Fact("note", note, tone="warn") for note in started.notes)
+    yield from _recorded_lines(state.models)
 
 
 def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
@@ -135,101 +131,82 @@ def _running(event: events.Event, before: Step | None) -> Step | None:
 class Narrative:
     """Returns the lines of the records of one run, in their order.
 
-    `running` is the current step, for a live terminal; `label` is the label of the next line; `red` are the validators that
-    failed in the last check; `missing` is that of the last verdict; `origin` is the result of `origin_of`.
+    `state` is the state after the last record; `running` the current step, for a live terminal; `label` the label of the
+    next line; `missing` what the last verdict of the judge misses; `message` the agent's last message of the round.
     """
 
     def __init__(
         self, place: Callable[[str], str] | None = None, words: Callable[[TranscriptRef], str] | None = None
     ) -> None:
         """`place` returns more about a workspace, given its path: "git, clean"; `words` reads the last message of a round."""
+        self.state: RunState | None = None
         self.running: Step | None = None
-        self.red: tuple[ValidatorResult, ...] = ()
         self.missing = self.label = ""
-        self.origin: dict[str, Any] = {}
-        self.round = 0
-        self.spending = Spending()
         self.message: TranscriptRef | None = None
-        """The agent's last message of the round."""
         self._place = place or (lambda _: "")
         self._words = words
-        self._created: events.GoalCreated | None = None
         self._finished: events.RoundFinished | None = None
         self._began = (0.0, Usage())
         """Active time and usage at the start of the round, or when the run was resumed in it."""
         self._resumed = False
+        self._warned: set[tuple[str, float]] = set()
 
     def lines_of(self, record: events.Record) -> list[Line]:
         """Return the lines of a record; most have none."""
-        ended = [*self._round_end(record)]
-        self.spending.elapsed = record.elapsed
-        self._follow(record.event)
-        return [*ended, *map(self.labelled, self._lines(record.event)), *self.spending.add(record)]
+        self.state = state = apply(self.state, record)
+        lines = [*self._round_end(state, record.event)]
+        self._follow(state, record.event)
+        lines += map(self.labelled, self._lines(state, record.event))
+        if not isinstance(record.event, events.RunEnded):
+            near = near_limits(state)
+            lines += [line for limit, line in near.items() if limit not in self._warned]
+            self._warned |= near.keys()
+        return lines
 
-    def _round_end(self, record: events.Record) -> Iterator[Line]:
+    def _round_end(self, state: RunState, event: events.Event) -> Iterator[Line]:
         """Yield duration, changes and spend of a round that is over; of an only round, the run's last line shows them."""
-        event, number = record.event, self.round
-        over = isinstance(event, events.RoundStarted) or (isinstance(event, events.RunEnded) and number > 1)
+        over = isinstance(event, events.RoundStarted) or (isinstance(event, events.RunEnded) and state.round > 1)
         if self._finished and over:
             seconds, before = self._began
-            used = self.spending.usage.since(before)
-            parts = [figures.elapsed(record.elapsed - seconds), *figures.diff_stat(self._finished.changes)]
+            used = state.total.since(before)
+            parts = [figures.elapsed(state.elapsed - seconds), *figures.diff_stat(self._finished.changes)]
             parts += figures.spent(used) if used.tokens or used.known_cost_usd else ()
             parts[0] += " since it was resumed" * self._resumed
-            yield Fact("", f"round {number} took {' · '.join(parts)}")
+            yield Fact("", f"round {self._finished.round} took {' · '.join(parts)}")
 
     def restore(self, state: RunState) -> list[Line]:
         """Return the first lines of a resumed run: goal, workspace, agent, and what is used of the limits."""
-        created = events.GoalCreated(goal=state.goal, plan=state.plan)
-        self._follow(created)
-        self.spending = Spending(state.plan, total_of(state, over=True), state.elapsed, state.external)
-        parts = self.spending.parts(state.elapsed, began=state.iterations > 0)
-        self.spending.usage = state.total
-        self.red = tuple(result for result in state.validators if not result.passed)
-        self.origin, self.round = origin_of(state), state.round
+        self.state = state
         self._began, self._resumed = (state.elapsed, state.total), True
         if 0 < state.round != state.counted:
             self.label = f"round {state.round}"
         most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
         noun = "round" if (state.plan.max_iterations or state.iterations) == 1 else "rounds"
-        about = {"workspace": state.workspace, "models": state.models, "agent_command": state.agent_command}
-        started = events.RunStarted(**about, version="")
-        lines = start_lines(started, created, self._place(state.workspace), resumed=True)
-        return [
-            Fact("goal", state.goal.description),
-            *lines,
-            Fact("so far", " · ".join([f"{state.iterations}{most} {noun}", *parts])),
-        ]
+        parts = [f"{state.iterations}{most} {noun}", *spent_parts(state, total_of(state, over=True), state.elapsed)]
+        goal, so_far = Fact("goal", state.goal.description), Fact("so far", " · ".join(parts))
+        return [goal, *start_lines(state, self._place(state.workspace)), so_far]
 
-    def _follow(self, event: events.Event) -> None:
+    def _follow(self, state: RunState, event: events.Event) -> None:
         match event:
-            case events.GoalCreated():
-                self._created = event
-            case events.RunStarted():
-                self.origin = origin_of(event)
             case events.BaselineTaken():
                 self.label = "baseline"
             case events.RoundStarted():
-                self.label, self.message = f"round {event.round}", None
-                self.round, self._finished = event.round, None
-                self._began, self._resumed = (self.spending.elapsed, self.spending.usage), False
+                self.label, self.message, self._finished = f"round {event.round}", None, None
+                self._began, self._resumed = (state.elapsed, state.total), False
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
             case events.RoundFinished():
-                self.origin["round_ended"] = True
                 self._finished = event
-            case events.ValidatorsFinished():
-                self.red = tuple(result for result in event.results if not result.passed)
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
         self.running = _running(event, self.running)
 
-    def _lines(self, event: events.Event) -> Iterable[Line]:
+    def _lines(self, state: RunState, event: events.Event) -> Iterable[Line]:
         match event:
             case events.GoalCreated():
                 return [Fact("goal", event.goal.description)]
             case events.RunStarted():
-                return start_lines(event, self._created, self._place(event.workspace))
+                return start_lines(state, self._place(event.workspace), event)
             case events.RoundFinished() if self._words and self.message:
                 return [*message_step(self._words(self.message)), *event_lines(event)]
             case _:

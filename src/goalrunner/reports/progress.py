@@ -108,13 +108,12 @@ class Progress:
                 self.narrative.missing = ""
                 return
             self.current.follow(record)
-            begins = isinstance(record.event, RoundStarted)
-            if begins or isinstance(record.event, RunEnded):
+            if isinstance(record.event, RoundStarted | RunEnded):
                 self._end_group()
             self._print(lines)
-            if begins and self._github:
+            if isinstance(record.event, RoundStarted) and self._github:
                 self._in_group = True
-                self._write(f"::group::round {self.narrative.round}\n")
+                self._write(f"::group::round {record.event.round}\n")
 
     def _end_group(self) -> None:
         if self._in_group:
@@ -147,8 +146,7 @@ class Progress:
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines. `copy` is the path of a copy of the outcome."""
-        known = self.narrative
-        self.close(closing_lines(outcome, copy, known.red, known.missing, known.origin))
+        self.close(closing_lines(outcome, self.narrative.state, copy, self.narrative.missing))
 
     def close(self, lines: Iterable[Line]) -> None:
         """Print the last lines, after which nothing runs."""

@@ -10,7 +10,6 @@ from goalrunner.app.previous_run import sub_goals
 from goalrunner.app.verification import Verification
 from goalrunner.core.decision import AskApproval, Audit, Confirm, Criticize, RunRound, TakeBaseline, Validate, decide
 from goalrunner.core.events import Record, RoundFinished, RunEnded
-from goalrunner.core.fold import apply
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.progress import accounts_of, total_of
@@ -20,9 +19,8 @@ from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, Summary
 from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.next_steps import next_steps, origin_of, summary_of
 from goalrunner.reports.review import result_text
-from goalrunner.reports.status import closing_lines
+from goalrunner.reports.status import closing_lines, next_steps, summary_of
 from goalrunner.reports.steps import LONGEST_WORDS, decision_text
 
 if TYPE_CHECKING:
@@ -46,9 +44,8 @@ def show_text(
     `lost`, which is called after the last record, returns whether the process of a run that has not ended is gone. `words`
     reads a message of the transcript; the last one of each round is shown, that of the whole run with all of its lines.
     """
-    narrative, state, answer = Narrative(words=words), None, ""
+    narrative, answer = Narrative(words=words), ""
     for record in records:
-        state = apply(state, record)
         yield laid_out(narrative.lines_of(record), columns)
         if isinstance(record.event, RoundFinished) and words and narrative.message:
             answer = words(narrative.message)
@@ -57,32 +54,30 @@ def show_text(
         # Code, or a list within a list, keeps its indentation.
         others = (Quoted(line) if line[:1].isspace() else Fact("", line) for line in more)
         yield laid_out([Fact("answer", first), *others], columns)
-    yield laid_out(_end(state, narrative, folder, lost), columns)
+    yield laid_out(_end(narrative, folder, lost), columns)
 
 
 def show_live(records: Iterable[Record], progress: Progress, *, folder: str, lost: Callable[[], bool]) -> None:
     """Show the records of a run as the run itself does; `lost` as in `show_text`."""
-    state = None
     for record in records:
-        state = apply(state, record)
         progress.on_record(record)
-    progress.close(_end(state, progress.narrative, folder, lost))
+    progress.close(_end(progress.narrative, folder, lost))
 
 
-def _end(state: RunState | None, narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterator[Line]:
+def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterator[Line]:
+    state = narrative.state
     if state is None:
         yield Fact("empty", "The log of this run has no events.")
         return
     yield Fact("folder", home_path(folder), whole=True)
     ended, outcome = state.status is not GoalStatus.RUNNING, outcome_of(state)
     if ended or not lost():
-        red = narrative.red if ended else ()
-        yield from closing_lines(outcome, red=red, shown=narrative.missing, origin=narrative.origin)
+        yield from closing_lines(outcome, state, shown=narrative.missing)
         return
     yield Fact(LOST, "The process of this run has ended unexpectedly; everything that it recorded is kept.", "warn")
     # No process is left that could report the usage of an interrupted turn.
     outcome = outcome.model_copy(update={"usage": accounts_of(state, over=True)})
-    step, summary = state.memory.current_step, summary_of(outcome, origin_of(state))
+    step, summary = state.memory.current_step, summary_of(outcome, state)
     seen = f"last seen in {step.replace('-', ' ')}" if step else "last seen between two steps"
     yield Fact("", " · ".join((seen, f"{figures.count(state.iterations, 'round')} checked", summary.spend)))
     yield from next_steps(Summary({**summary.values, "status": LOST}))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from goalrunner.core import events
 from goalrunner.core.errors import some
-from goalrunner.core.events import Plan, Record
 from goalrunner.core.outcome import Usage
+from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ASKED, Fact, Line, Step, Tone, cut, one_line
@@ -190,46 +189,22 @@ NEARLY = 0.8
 """Part of a limit at which one warning is printed."""
 
 
-@dataclass
-class Spending:
-    """The usage of a run so far, and its limits."""
+def spent_parts(state: RunState, usage: Usage, seconds: float) -> list[str]:
+    """Return time, tokens and dollars, each with its limit."""
+    plan, (tokens, cost) = state.plan, figures.spent(usage)
+    timeout = f" of {figures.span(plan.timeout)}" if plan.timeout else ""
+    most = f" of {plan.tokens:,}" if plan.tokens and tokens != figures.UNKNOWN_TOKENS else ""
+    budget = f" of {figures.dollars(plan.cost_usd)}" if plan.cost_usd and cost != figures.UNKNOWN_COST else ""
+    return [figures.elapsed(seconds) + timeout, tokens + most, cost + budget]
 
-    plan: Plan | None = None
-    """None until the first event, or the state, was seen."""
-    usage: Usage = field(default_factory=Usage)
-    elapsed: float = 0.0
-    external: bool = False
-    """Whether the agent is an external one, which may not have reported its usage yet."""
-    _warned: set[tuple[str, float]] = field(default_factory=set)
 
-    def add(self, record: Record) -> Iterator[Fact]:
-        """Count a record; yield a warning for each limit that it brings near, except rounds, which are numbered."""
-        self.elapsed = record.elapsed
-        match record.event:
-            case events.GoalCreated(plan=plan):
-                self.plan = plan
-            case events.RunStarted(agent_command=command):
-                self.external = bool(command)
-            case events.RunResumed(plan=plan, in_flight=in_flight):
-                self.plan, self.usage = plan, sum(in_flight.values(), self.usage)
-            case events.UsageRecorded(usage=usage):
-                self.usage += usage
-            case events.RunEnded():
-                return
-        used = {"timeout": self.elapsed, "tokens": self.usage.tokens, "cost_usd": self.usage.known_cost_usd}
-        for (name, amount), text in zip(used.items(), self.parts(self.elapsed), strict=True):
-            limit = getattr(self.plan, name, None)
-            if limit and amount >= NEARLY * limit and (name, limit) not in self._warned:
-                self._warned.add((name, limit))
-                yield Fact("warning", f"{text} are spent ({figures.share(amount, limit)} of the limit)", tone="warn")
-
-    def parts(self, seconds: float, *, began: bool = False) -> list[str]:
-        """Return time, tokens and dollars, each with its limit. Once a round `began`, unreported usage is unknown, not 0."""
-        plan, usage = self.plan or Plan(), self.usage
-        if self.external and began and not (usage.calls or usage.tokens or usage.known_cost_usd):
-            usage = Usage.unknown()
-        tokens, cost = figures.spent(usage)
-        timeout = f" of {figures.span(plan.timeout)}" if plan.timeout else ""
-        most = f" of {plan.tokens:,}" if plan.tokens and tokens != figures.UNKNOWN_TOKENS else ""
-        budget = f" of {figures.dollars(plan.cost_usd)}" if plan.cost_usd and cost != figures.UNKNOWN_COST else ""
-        return [figures.elapsed(seconds) + timeout, tokens + most, cost + budget]
+def near_limits(state: RunState) -> dict[tuple[str, float], Fact]:
+    """Return a warning for each limit that is nearly used up, by its name and value; rounds are numbered anyway."""
+    usage, found = state.total, {}
+    used = {"timeout": state.elapsed, "tokens": usage.tokens, "cost_usd": usage.known_cost_usd}
+    for (name, amount), text in zip(used.items(), spent_parts(state, usage, state.elapsed), strict=True):
+        limit = getattr(state.plan, name)
+        if limit and amount >= NEARLY * limit:
+            part = figures.share(amount, limit)
+            found[name, limit] = Fact("warning", f"{text} are spent ({part} of the limit)", tone="warn")
+    return found
