@@ -15,7 +15,7 @@ import pytest
 
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import ValidationOutcome, ValidatorResult
-from goalrunner.validators.kinds import CallableValidator
+from goalrunner.validators.python_validators import CallableValidator
 from tests.support.agents import validation
 
 

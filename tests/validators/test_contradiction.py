@@ -10,7 +10,7 @@ import pytest
 from goalrunner.core.goal_tables import Expectation, ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.kinds import ShellValidator
+from goalrunner.validators.shell_validator import ShellValidator
 from tests.support.agents import validation
 
 JEST = r"""printf '\033[1mTest Suites: \033[22m\033[31m1 failed\033[39m, 1 total\nTests:       1 failed, 1 passed, 2 total\n'

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core.verdict import ValidationOutcome
 from goalrunner.validators.child import outcome_of
-from goalrunner.validators.kinds import CallableValidator
+from goalrunner.validators.python_validators import CallableValidator
 from tests.support.agents import validation
 
 

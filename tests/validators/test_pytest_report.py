@@ -12,8 +12,8 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.kinds import ShellValidator
 from goalrunner.validators.runners import calls, reports_needed
+from goalrunner.validators.shell_validator import ShellValidator
 from tests.support.agents import validation
 
 GREEN = {"tests/test_a.py": "def test_a(): pass\nclass TestX:\n    def test_b(self): pass\n"}

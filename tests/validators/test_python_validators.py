@@ -16,7 +16,7 @@ from goalrunner.core.ports import ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import child
-from goalrunner.validators.kinds import PythonValidator
+from goalrunner.validators.python_validators import PythonValidator
 from tests.support.agents import Chat, validation
 
 CHECKS = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.validators import pytest_report as module
-from goalrunner.validators.pytest_report import Report, read_reports
+from goalrunner.validators import shell_validator as module
+from goalrunner.validators.shell_validator import Report, read_reports
 
 NONE = "no pytest reported to the runner: it was not started, or something else ran in its place"
 BEGAN = "pytest began and was ended before it could report (os._exit in the code under test?)"
@@ -29,10 +29,9 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
         "tests/test_broken.py": "failed",
         "../../outside.py::test_o": "passed",
     }
-    first = written(tmp_path / "1.json", workspace / "sub", **endings)
-    assert read_reports([first], 1, workspace) == Report(
+    written(tmp_path / "1.json", workspace / "sub", **endings)
+    assert read_reports(tmp_path, workspace) == Report(
         files=1,
-        began=1,
         run=3,
         failed=1,
         skipped=1,
@@ -41,17 +40,18 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
 
 
 def test_the_worst_ending_counts(tmp_path: Path) -> None:
-    one = written(tmp_path / "1.json", tmp_path, **{"a.py::t": "passed", "a.py::u": "skipped"})
-    two = written(tmp_path / "2.json", tmp_path, **{"a.py::t": "failed", "a.py::u": "passed"})
-    for order in ([one, two], [two, one]):
-        found = read_reports(order, 2, tmp_path)
+    one, two = {"a.py::t": "passed", "a.py::u": "skipped"}, {"a.py::t": "failed", "a.py::u": "passed"}
+    for first, second in ((one, two), (two, one)):
+        written(tmp_path / "1.json", tmp_path, **first)
+        written(tmp_path / "2.json", tmp_path, **second)
+        found = read_reports(tmp_path, tmp_path)
         assert (found.run, found.failed, found.skipped, found.files) == (2, 1, 0, 2)
 
 
 def test_ids_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TEST_IDS", 2)
-    path = written(tmp_path / "1.json", tmp_path, **{f"a.py::t{at}": "passed" for at in (3, 1, 2)})
-    found = read_reports([path], 1, tmp_path)
+    written(tmp_path / "1.json", tmp_path, **{f"a.py::t{at}": "passed" for at in (3, 1, 2)})
+    found = read_reports(tmp_path, tmp_path)
     assert (found.ids, found.run) == (("a.py::t1", "a.py::t2"), 3)
 
 
@@ -59,20 +59,18 @@ def test_ids_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     "text", ["", "{", "[]", '{"root": "", "stopped": ""}', '{"root": "", "stopped": "", "endings": {"a": 1}}']
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "report.json"
-    path.write_text(text)
-    assert read_reports([path], 1, tmp_path).problem(1).startswith("pytest's report is damaged: ")
+    (tmp_path / "report.json").write_text(text)
+    assert read_reports(tmp_path, tmp_path).problem(1).startswith("pytest's report is damaged: ")
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = written(tmp_path / "real.json", tmp_path)
-    (tmp_path / "link.json").symlink_to(real)
+def test_a_pipe_and_a_very_large_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe.json")
-    for name in ("link.json", "pipe.json", "gone.json"):
-        assert read_reports([tmp_path / name], 1, tmp_path).unreadable
-    assert not read_reports([real], 1, tmp_path).unreadable
+    assert read_reports(tmp_path, tmp_path).unreadable
+    (tmp_path / "pipe.json").unlink()
+    written(tmp_path / "real.json", tmp_path)
+    assert not read_reports(tmp_path, tmp_path).unreadable
     monkeypatch.setattr(module, "LARGEST", 5)
-    assert "at most 0 MB" in read_reports([real], 1, tmp_path).unreadable
+    assert "at most 0 MB" in read_reports(tmp_path, tmp_path).unreadable
 
 
 @pytest.mark.parametrize(

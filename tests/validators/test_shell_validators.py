@@ -15,7 +15,7 @@ from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import FEEDBACK_TAIL, ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import spec_validator
-from goalrunner.validators.kinds import ShellValidator
+from goalrunner.validators.shell_validator import ShellValidator
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 

@@ -40,8 +40,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
 from goalrunner.validators.check_files import scripts_at_start
-from goalrunner.validators.critics import CallableCritic, Opened, SpecCritic
-from goalrunner.validators.kinds import build_validators
+from goalrunner.validators.python_validators import CallableCritic, Opened, SpecCritic, build_validators
 
 
 def make_parts(

@@ -23,7 +23,7 @@ from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.system.launcher import credentials_of
 from goalrunner.validators.child import arity
-from goalrunner.validators.kinds import CallableValidator
+from goalrunner.validators.python_validators import CallableValidator
 
 if TYPE_CHECKING:
     from goalrunner.judge.prompt_builder import Events

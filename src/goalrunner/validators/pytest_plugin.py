@@ -1,6 +1,6 @@
 """A plugin that writes what pytest itself says of a run: one JSON file per pytest process.
 
-It is never imported here: `pytest_report` hands its text to the pytest of a check, so it uses the standard library of
+It is never imported here: `shell_validator` hands its text to the pytest of a check, so it uses the standard library of
 Python 3.7 alone. Its folder is on PYTHONPATH for its own import only; environment and sys.path are put back at once, so
 that a pytest within the tests is not watched.
 """

@@ -1,4 +1,4 @@
-"""The tests in the output of a validator: its summaries in one line, as a record, and against its exit code."""
+"""The tests in the output of a validator: its summaries in one line, and as a record."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import RunnerCount, SuiteRecord
 from goalrunner.validators.check_files import lines_followed, text_of
-from goalrunner.validators.pytest_report import Report
 from goalrunner.validators.runners import (
     CARGO_RESULT,
     GO_PACKAGE,
@@ -20,7 +18,6 @@ from goalrunner.validators.runners import (
     RUNNERS,
     Call,
     Summary,
-    calls,
 )
 from goalrunner.validators.spec_validator import text_of_end
 
@@ -232,48 +229,3 @@ def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     """Return what a validator runs, as far as it can be found, with the options of pytest in the project's configuration."""
     found = [*lines_followed(spec, workspace), *(text_of(cwd / name) for name in _SETTINGS)]
     return "\n".join(filter(None, (*found, *_ADDOPTS.findall(text_of(cwd / "pyproject.toml")))))
-
-
-_FAILURES = (
-    "A validator whose test runner reports failures fails, whatever its exit code. Failures that are meant to be there "
-    "must be marked in the tests (xfail, skip), or wanted by the goal file: expect = { exit_code = 1 }."
-)
-_ABSENCE = (
-    "A validator that calls pytest passes if that pytest itself ran tests to its end and reported to the runner. "
-    "Another program named pytest, an exit from within the tests, and a run without any test count as failed."
-)
-_NO_TEST = (
-    "A validator that runs no test fails: its command selects tests that do not exist, or all of them are skipped."
-)
-
-
-def contradiction(line: str, output: Output, report: Report | None, needed: int) -> tuple[str, str] | None:
-    """Return why exit code 0 of a line does not count, and the rule for the agent; None if it does.
-
-    `needed` is the number of reports that there must be.
-    """
-    if report is not None and (problem := report.problem(needed)):
-        return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    summary = _against(line, output, reported=report is not None and report.began > 0)
-    if summary is None:
-        return None
-    if summary.says:
-        return f"exit 0, but its summary reports {summary.says}", _FAILURES
-    return "exit 0, but no test ran", _NO_TEST
-
-
-def _against(line: str, output: Output, *, reported: bool) -> Summary | None:
-    """Return the summary that counts and reports failures, or no test."""
-    if not any(program.command.negated for program in programs(line)):
-        for runner in RUNNERS:
-            summary = output.last(runner.name)
-            if summary and summary.says and not output.text[summary.end :].strip():
-                return summary
-    for call in calls(line):
-        command = call.program.command
-        if command.negated or (reported and call.runner.name == "pytest") or not (command.lost or command.last):
-            continue
-        summary = output.last(call.runner.name) if call.tests else None
-        if summary and (summary.says or summary.none_ran):
-            return summary
-    return None

@@ -1,4 +1,4 @@
-"""The kinds of validators: command lines, Python callables in a child process, and Python callables in this process."""
+"""Python callables as validators, in a child process or in this one, and critics that run code."""
 
 from __future__ import annotations
 
@@ -6,29 +6,35 @@ import asyncio
 import inspect
 import json
 import os
-import re
 import secrets
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
+from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, ValidatorSpec
-from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
-from goalrunner.core.verdict import NOT_PASSED, TEST_IDS, UnusableCritiqueError, ValidatorResult
-from goalrunner.system.launcher import SHELL, in_thread
+from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
+from goalrunner.core.ports import AuditRequest, Completion, Launcher, ValidationContext, Validator
+from goalrunner.core.verdict import (
+    NOT_PASSED,
+    Critique,
+    UnusableCritiqueError,
+    ValidatorResult,
+    critique_of,
+    failed_critique,
+    last_line_critique,
+)
+from goalrunner.system.launcher import SHELL, in_thread, tail_of
 from goalrunner.validators import child
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
-from goalrunner.validators.fewer_tests import ended_early
-from goalrunner.validators.obstacles import mistyped, obstacle
-from goalrunner.validators.pytest_report import PytestReporting, Report
-from goalrunner.validators.runners import calls, reports_needed
+from goalrunner.validators.shell_validator import ShellValidator
 from goalrunner.validators.spec_validator import (
     Answer,
     NamedValidator,
@@ -38,72 +44,13 @@ from goalrunner.validators.spec_validator import (
     bounded,
     feedback_of,
     name_of,
-    passed_variables,
 )
-from goalrunner.validators.suites import Output, SuiteReader, contradiction
 
-_NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
+_BYTES = 65_536
 _Read = TypeVar("_Read")
 
-
-class ShellValidator(SpecValidator):
-    """Runs `spec.run` through `sh -c` in the workspace of the context."""
-
-    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
-        super().__init__(spec, launcher, env)
-        self._calls = calls(self.command)
-
-    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
-        reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, place.folder, place.workspace)
-        place = replace(place, env=reader.environment(place.env))
-        completion, report, needed = await self._run(context, place)
-        reported = report if report is not None and report.files else None
-        plain, counted = context.scratch(".plain"), bool(reported and reported.began)
-        output, suite, named = await in_thread(reader.read, completion.output, plain, counted)
-        result = self._cut_short(completion) or await self._judged(context, completion, output, report, needed)
-        if result.passed and suite.ended_early and result.exit_code == 0:
-            result = ended_early(result, suite.ended_early)
-        tests: dict[str, object] = {"suite": suite, "steady": not passed_variables(self._spec)}
-        tests["test_ids"] = tuple(sorted({*named, *(reported.ids if reported else ())})[:TEST_IDS])
-        if reported:
-            tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
-        result = result.model_copy(update=tests)
-        why = "" if result.passed else obstacle(result, place)
-        if not (result.passed or why or context.iteration):
-            why = await in_thread(mistyped, result, place, "\n".join((context.objective, *context.criteria)))
-        if why:
-            result = result.model_copy(update={"cannot_run": True, "summary": why})
-        return result, completion.output if completion.output.exists() else None
-
-    async def _run(self, context: ValidationContext, place: Place) -> tuple[Completion, Report | None, int]:
-        """Run it; return the completion, the report of pytest if there is one, and the number of required reports."""
-        needed = reports_needed(self._calls, place.env)
-        if needed is not None:
-            reporting = PytestReporting.begin(context.scratch(".pytest"))
-            try:
-                watched = replace(place, env=reporting.environment(place.env), shared=(*place.shared, reporting.folder))
-                completion = await self._launch([SHELL, "-c", reporting.line(self.command)], context, watched)
-                if not reporting.not_loaded(feedback_of(completion.output)):
-                    return completion, await in_thread(reporting.read, context.workspace), needed
-                completion.output.unlink(missing_ok=True)
-            finally:
-                shutil.rmtree(reporting.folder, ignore_errors=True)
-        return await self._launch([SHELL, "-c", self.command], context, place), None, 0
-
-    async def _judged(
-        self, context: ValidationContext, completion: Completion, output: Output, report: Report | None, needed: int
-    ) -> ValidatorResult:
-        expect, code, tail = self._spec.expect, completion.exit_code, feedback_of(completion.output)
-        if code is None or code != expect.exit_code:
-            if code in (126, 127) and _NOT_FOUND.search(tail):
-                return self._result("not_found", tail.splitlines()[-1], completion)
-            wanted = f", expected {expect.exit_code}" if expect.exit_code else ""
-            return self._result("red", f"{output.summary(code or 0, passed=False)}{wanted}", completion)
-        if code == 0 and (against := contradiction(self.command, output, report, needed)):
-            return self._result("red", against[0], completion, f"{against[0]}.\n{against[1]}\n\n{tail}".strip())
-        if expect.output is not None and (wrong := await self._mismatch(expect.output, completion.output, context)):
-            return self._result("red", f"exit {code}, but {wrong}", completion)
-        return self._result("passed", output.summary(code, passed=True), completion)
+Opened = tuple[Launcher, Path, Mapping[str, str]]
+"""A launcher, the workspace as its commands see it, and their environment."""
 
 
 def response_message(text: str) -> dict[str, Any]:
@@ -272,3 +219,61 @@ def build_validators(
         kind = PythonValidator if spec.python is not None else ShellValidator
         validators[name] = kind(spec.model_copy(update={"name": name}), launcher, env)
     return tuple(validators.values())
+
+
+class SpecCritic:
+    """Runs a command line or a Python callable in a place whose writes are dropped afterwards."""
+
+    def __init__(
+        self, run: str | None, python: str | None, open_place: Callable[[], AbstractAsyncContextManager[Opened]]
+    ) -> None:
+        variables: tuple[RunVariable, ...] = get_args(RunVariable)
+        self._spec = ValidatorSpec(name="critic", run=run, python=python, pass_env=variables)
+        self._open_place = open_place
+
+    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
+        """Run it once. Raise EnvironmentFailed."""
+        async with self._open_place() as (launcher, workspace, env):
+            kind = _Command if self._spec.run is not None else _Callable
+            context = replace(context, workspace=workspace)
+            result, output = await kind(self._spec, launcher, env).validate(context)
+        if output is not None:
+            output.unlink(missing_ok=True)
+        if not result.passed:
+            return failed_critique(result.summary)
+        return last_line_critique(result.feedback)
+
+
+class _Command(SpecValidator):
+    """Runs the command with the response on stdin; the end of its output becomes the feedback."""
+
+    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+        errors, given = context.scratch(".err"), context.response.encode(errors="replace")
+        completion = await self._launch([SHELL, "-c", self.command], context, place, given, errors)
+        message = feedback_of(errors)
+        errors.unlink(missing_ok=True)
+        result = self._cut_short(completion)
+        if result is None and completion.exit_code:
+            last = (message or feedback_of(completion.output)).splitlines()[-1:]
+            result = self._result("red", ": ".join([f"exit {completion.exit_code}", *last]), completion)
+        result = result or self._result("passed", "", completion, feedback=tail_of(completion.output, _BYTES))
+        return result, completion.output if completion.output.exists() else None
+
+
+class _Callable(PythonValidator):
+    """Calls the function in a child process, which checks the form of the score."""
+
+    scores = True
+
+
+class CallableCritic:
+    """Calls `function(response, agent)` in this process; `agent` is the conversation, with `messages`."""
+
+    def __init__(self, function: Callable[..., Any], *, timeout: float | None = DEFAULT_VALIDATOR_TIMEOUT) -> None:
+        self._function = function
+        self._timeout = timeout
+
+    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
+        """Call it once. Raise UnusableCritiqueError."""
+        critique, _, why = await called(self._function, context, self._timeout, critique_of)
+        return critique or failed_critique(why.splitlines()[-1])

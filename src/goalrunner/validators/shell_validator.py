@@ -1,0 +1,250 @@
+"""Command lines as validators, the reports that pytest writes for them, and what stands against their exit code 0."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from goalrunner.core.field_types import Frozen
+from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.ports import Completion, Launcher, ValidationContext
+from goalrunner.core.shell_programs import programs
+from goalrunner.core.verdict import TEST_IDS, ValidatorResult
+from goalrunner.system.launcher import SHELL, in_thread
+from goalrunner.validators.fewer_tests import ended_early
+from goalrunner.validators.obstacles import mistyped, obstacle
+from goalrunner.validators.runners import RUNNERS, Summary, calls, reports_needed
+from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of, passed_variables
+from goalrunner.validators.suites import Output, SuiteReader
+
+_NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
+LARGEST = 64_000_000
+"""Bytes of a report of pytest; some 300,000 tests."""
+_MOST_FILES = 100
+_PATH = re.compile(r"\b(PYTHONPATH=|PYTEST_PLUGINS=)")
+_Ending = Literal["skipped", "xfailed", "passed", "failed"]
+_RANK: dict[_Ending, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
+
+
+@dataclass(frozen=True)
+class PytestReporting:
+    """The reporting of pytest in one run of a command line. The caller removes `folder`."""
+
+    folder: Path
+    plugin: str
+
+    @classmethod
+    def begin(cls, folder: Path) -> PytestReporting:
+        """Make the folder with the plugin. Raise OSError."""
+        folder.mkdir(mode=0o700)
+        plugin = f"goal_report_{secrets.token_hex(8)}"
+        source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
+        # The name is not that of a file, so that pytest-cov does not count its lines.
+        text = f"exec(compile({source!r}, '<goal report>', 'exec'))\n"
+        (folder / f"{plugin}.py").write_text(text, encoding="utf-8")
+        return cls(folder, plugin)
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment in which pytest reports."""
+        path, plugins = (env.get(name) for name in ("PYTHONPATH", "PYTEST_PLUGINS"))
+        return {
+            **env,
+            "PYTHONPATH": os.pathsep.join(filter(None, (path, str(self.folder)))),
+            "PYTEST_PLUGINS": ",".join(filter(None, (plugins, self.plugin))),
+        }
+
+    def line(self, command: str) -> str:
+        """Return the command line with the plugin added to variables that it sets itself: `PYTHONPATH=src pytest`."""
+        folder = re.sub(
+            r"[^\w@%+:,./-]", r"\\\g<0>", str(self.folder)
+        )  # not in quotes: the line may be in quotes itself
+        kept = {"PYTHONPATH=": f"{folder}{os.pathsep}", "PYTEST_PLUGINS=": f"{self.plugin},"}
+        return _PATH.sub(lambda found: found[0] + kept[found[0]], command)
+
+
+class _File(Frozen):
+    """What one pytest process wrote. `root` is its root folder; `stopped` says why it ended early."""
+
+    root: str
+    stopped: str
+    endings: dict[str, _Ending]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The tests of one check."""
+
+    files: int = 0
+    began: int = 0
+    """pytest processes that are known to have started."""
+    run: int = 0
+    """Tests that passed, failed, or failed as expected."""
+    failed: int = 0
+    skipped: int = 0
+    ids: tuple[str, ...] = ()
+    """Tests that passed or failed, by workspace-relative file, sorted."""
+    stopped: str = ""
+    """Why pytest ended before its last test."""
+    unreadable: str = ""
+    """Why a file cannot be read."""
+
+    def problem(self, needed: int) -> str:
+        """Return why exit code 0 does not count; empty if it does. `needed` is the number of reports there must be."""
+        if self.unreadable:
+            return f"pytest's report is damaged: {self.unreadable}"
+        if self.failed:
+            return f"its report has {self.failed} failed"
+        if self.stopped:
+            return f"pytest was stopped before its end: {self.stopped}"
+        if self.files < needed:
+            if self.began > self.files:
+                return "pytest began and was ended before it could report (os._exit in the code under test?)"
+            return "no pytest reported to the runner: it was not started, or something else ran in its place"
+        if needed and not self.run:
+            return f"no test ran ({self.skipped} skipped)" if self.skipped else "no test ran"
+        return ""
+
+
+def read_reports(folder: Path, workspace: Path) -> Report:
+    """Read every report in a folder; a test that is in several counts once, with its worst ending."""
+    endings: dict[str, _Ending] = {}
+    stopped, files, began = "", 0, len([*folder.glob("*.began")])
+    for path in sorted(folder.glob("*.json"))[:_MOST_FILES]:
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            unreadable = f"it is not a file of at most {LARGEST // 1_000_000} MB"
+            return Report(files=files, began=began, unreadable=unreadable)
+        try:
+            content = _File.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            return Report(files=files, began=began, unreadable=str(error).partition("\n")[0])
+        files += 1
+        stopped = stopped or content.stopped
+        for node, ending in content.endings.items():
+            file, mark, rest = node.partition("::")
+            inside = os.path.relpath(os.path.join(content.root, file), os.path.realpath(workspace))  # noqa: PTH118
+            identifier = f"{file if inside.startswith('..') else inside}{mark}{rest}"
+            endings[identifier] = max(endings.get(identifier, "skipped"), ending, key=_RANK.__getitem__)
+    number = {ending: list(endings.values()).count(ending) for ending in _RANK}
+    counted = sorted(identifier for identifier, ending in endings.items() if ending in ("passed", "failed"))
+    return Report(
+        files=files,
+        began=began,
+        run=len(endings) - number["skipped"],
+        failed=number["failed"],
+        skipped=number["skipped"],
+        ids=tuple(counted[:TEST_IDS]),
+        stopped=stopped,
+    )
+
+
+_FAILURES = (
+    "A validator whose test runner reports failures fails, whatever its exit code. Failures that are meant to be there "
+    "must be marked in the tests (xfail, skip), or wanted by the goal file: expect = { exit_code = 1 }."
+)
+_ABSENCE = (
+    "A validator that calls pytest passes if that pytest itself ran tests to its end and reported to the runner. "
+    "Another program named pytest, an exit from within the tests, and a run without any test count as failed."
+)
+_NO_TEST = (
+    "A validator that runs no test fails: its command selects tests that do not exist, or all of them are skipped."
+)
+
+
+def contradiction(line: str, output: Output, report: Report | None, needed: int) -> tuple[str, str] | None:
+    """Return why exit code 0 of a line does not count, and the rule for the agent; None if it does.
+
+    `needed` is the number of reports that there must be.
+    """
+    if report is not None and (problem := report.problem(needed)):
+        return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
+    summary = _against(line, output, reported=report is not None and report.began > 0)
+    if summary is None:
+        return None
+    if summary.says:
+        return f"exit 0, but its summary reports {summary.says}", _FAILURES
+    return "exit 0, but no test ran", _NO_TEST
+
+
+def _against(line: str, output: Output, *, reported: bool) -> Summary | None:
+    """Return the summary that counts and reports failures, or no test."""
+    if not any(program.command.negated for program in programs(line)):
+        for runner in RUNNERS:
+            summary = output.last(runner.name)
+            if summary and summary.says and not output.text[summary.end :].strip():
+                return summary
+    for call in calls(line):
+        command = call.program.command
+        if command.negated or (reported and call.runner.name == "pytest") or not (command.lost or command.last):
+            continue
+        summary = output.last(call.runner.name) if call.tests else None
+        if summary and (summary.says or summary.none_ran):
+            return summary
+    return None
+
+
+class ShellValidator(SpecValidator):
+    """Runs `spec.run` through `sh -c` in the workspace of the context."""
+
+    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
+        super().__init__(spec, launcher, env)
+        self._calls = calls(self.command)
+
+    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+        reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, place.folder, place.workspace)
+        place = replace(place, env=reader.environment(place.env))
+        completion, report, needed = await self._run(context, place)
+        reported = report if report is not None and report.files else None
+        plain, counted = context.scratch(".plain"), bool(reported and reported.began)
+        output, suite, named = await in_thread(reader.read, completion.output, plain, counted)
+        result = self._cut_short(completion) or await self._judged(context, completion, output, report, needed)
+        if result.passed and suite.ended_early and result.exit_code == 0:
+            result = ended_early(result, suite.ended_early)
+        tests: dict[str, object] = {"suite": suite, "steady": not passed_variables(self._spec)}
+        tests["test_ids"] = tuple(sorted({*named, *(reported.ids if reported else ())})[:TEST_IDS])
+        if reported:
+            tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
+        result = result.model_copy(update=tests)
+        why = "" if result.passed else obstacle(result, place)
+        if not (result.passed or why or context.iteration):
+            why = await in_thread(mistyped, result, place, "\n".join((context.objective, *context.criteria)))
+        if why:
+            result = result.model_copy(update={"cannot_run": True, "summary": why})
+        return result, completion.output if completion.output.exists() else None
+
+    async def _run(self, context: ValidationContext, place: Place) -> tuple[Completion, Report | None, int]:
+        """Run it; return the completion, the report of pytest if there is one, and the number of required reports."""
+        needed = reports_needed(self._calls, place.env)
+        if needed is not None:
+            reporting = PytestReporting.begin(context.scratch(".pytest"))
+            try:
+                watched = replace(place, env=reporting.environment(place.env), shared=(*place.shared, reporting.folder))
+                completion = await self._launch([SHELL, "-c", reporting.line(self.command)], context, watched)
+                if f"No module named '{reporting.plugin}'" not in feedback_of(completion.output):
+                    return completion, await in_thread(read_reports, reporting.folder, context.workspace), needed
+                completion.output.unlink(missing_ok=True)
+            finally:
+                shutil.rmtree(reporting.folder, ignore_errors=True)
+        return await self._launch([SHELL, "-c", self.command], context, place), None, 0
+
+    async def _judged(
+        self, context: ValidationContext, completion: Completion, output: Output, report: Report | None, needed: int
+    ) -> ValidatorResult:
+        expect, code, tail = self._spec.expect, completion.exit_code, feedback_of(completion.output)
+        if code is None or code != expect.exit_code:
+            if code in (126, 127) and _NOT_FOUND.search(tail):
+                return self._result("not_found", tail.splitlines()[-1], completion)
+            wanted = f", expected {expect.exit_code}" if expect.exit_code else ""
+            return self._result("red", f"{output.summary(code or 0, passed=False)}{wanted}", completion)
+        if code == 0 and (against := contradiction(self.command, output, report, needed)):
+            return self._result("red", against[0], completion, f"{against[0]}.\n{against[1]}\n\n{tail}".strip())
+        if expect.output is not None and (wrong := await self._mismatch(expect.output, completion.output, context)):
+            return self._result("red", f"exit {code}, but {wrong}", completion)
+        return self._result("passed", output.summary(code, passed=True), completion)
