@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Self, Unpack
 
 from goalrunner.app.keywords import ResumeKeywords, RunKeywords, goal_and_options, refuse_unconfined, shows_options
-from goalrunner.app.library import Earlier, interrupting, load_earlier, prepare_conversation, run_blocking
+from goalrunner.app.library import interrupting, load_earlier, prepare_conversation, run_blocking
 from goalrunner.app.resolve import refuse_unseen_work
-from goalrunner.app.run_options import JudgeChoice
-from goalrunner.app.session import HostedRun
+from goalrunner.app.run_options import JudgeChoice, goal_redactor
+from goalrunner.app.session import EarlierRun, HostedRun
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.limits import guarding_key
 from goalrunner.core.messages import refuse_no_chat
+from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.summary import last_verdict
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.turns import NoAgent, ReportedChat
+from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.redaction import Redactor
 
 CALLER = "the calling program"  # the source of reports about the agent of a GoalController
 
@@ -73,7 +77,7 @@ class GoalController:
         self._agent = NoAgent(self.caller, live=self.live)
         self._host: HostedRun | None = None
         self._chat = ReportedChat(self.caller)
-        self._earlier: Earlier | None = None
+        self._earlier: EarlierRun | None = None
 
     @classmethod
     def resume(
@@ -86,10 +90,11 @@ class GoalController:
         self = cls.__new__(cls)
         self._agent = NoAgent(cls.caller, live=cls.live)
         self._earlier = earlier = load_earlier(run, self._agent, judge_llm, options)
+        assert earlier.goal is not None, "it was loaded"
         self._goal, self._options = earlier.goal, earlier.options
         self._host = None
-        self._chat = ReportedChat(cls.caller, earlier.redact)
-        self._chat.recall(earlier.reported(cls.caller))
+        self._chat = ReportedChat(cls.caller, goal_redactor(self._goal, self._options.environ).text)
+        self._chat.recall(_reported(earlier, cls.caller))
         return self
 
     @property
@@ -169,6 +174,14 @@ class GoalController:
         """Close a run that has not ended; `GoalController.resume` continues it. After the end, do nothing."""
         if self._host is not None:
             self._host.close()
+
+
+def _reported(earlier: EarlierRun, reporter: str) -> Trail:
+    """Return the recorded part of the chat: results that `reporter` reported, and the agent's texts."""
+    artifacts = ArtifactStore(earlier.folder.artifacts, Redactor({}))
+    trail = earlier.loaded.evidence.trail(artifacts.read, partial(read_message, earlier.folder.transcript))
+    items = (item for item in trail.items if isinstance(item, Claim) or item.reported_by == reporter)
+    return Trail(items=tuple(items), read=trail.read)
 
 
 def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:

@@ -9,8 +9,7 @@ import signal
 import warnings
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, cast
 
@@ -32,7 +31,7 @@ from goalrunner.app.keywords import (
     refuse_unconfined,
     shows_options,
 )
-from goalrunner.app.previous_run import LoadedRun, Reference, finalize, frozen_goal, load_run, run_folder
+from goalrunner.app.previous_run import LoadedRun, Reference, frozen_goal, load_run, run_folder
 from goalrunner.app.run_options import (
     Checks,
     JudgeChoice,
@@ -45,12 +44,11 @@ from goalrunner.app.run_options import (
     split_checks,
     withheld,
 )
-from goalrunner.app.session import Limits, finish, resume_run
+from goalrunner.app.session import EarlierRun, finish
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import guarding_key
-from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import GoalVerdict
@@ -58,9 +56,6 @@ from goalrunner.engine.turns import refuse_driven
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, is_custom
-from goalrunner.records.artifacts import ArtifactStore, read_message
-from goalrunner.records.redaction import Redactor
-from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 
 T = TypeVar("T")
@@ -154,41 +149,13 @@ async def aresume(
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))
     earlier = load_earlier(run, conversation, judge_llm, options)
-    outcome = finalize(earlier.folder, earlier.loaded, earlier.options.observers)
-    return outcome if outcome is not None and outcome.passed else await finish(await earlier.resume())
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """A run that can be resumed, with the parts that the calling program passed."""
-
-    folder: RunFolder
-    loaded: LoadedRun
-    goal: Goal
-    options: RunOptions
-    limits: Limits
-    note: str
-
-    async def resume(self) -> PreparedRun:
-        """Open the run again. Raise GoalError if it cannot be resumed."""
-        return await resume_run(self.folder, self.loaded, self.options, self.limits, self.goal, note=self.note)
-
-    def redact(self, text: str) -> str:
-        """Return the text as the run recorded it, without secrets."""
-        return goal_redactor(self.goal, self.options.environ).text(text)
-
-    def reported(self, reporter: str) -> Trail:
-        """Return the recorded part of the chat: results that `reporter` reported, and the agent's texts."""
-        artifacts = ArtifactStore(self.folder.artifacts, Redactor({}))
-        trail = self.loaded.evidence.trail(artifacts.read, partial(read_message, self.folder.transcript))
-        items = (item for item in trail.items if isinstance(item, Claim) or item.reported_by == reporter)
-        return Trail(items=tuple(items), read=trail.read)
+    return earlier.completed() or await finish(await earlier.resume())
 
 
 _LIMITS = ("max_iterations", "timeout", "tokens", "cost_usd")
 
 
-def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: ResumeKeywords) -> Earlier:
+def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: ResumeKeywords) -> EarlierRun:
     """Return the run with the keywords of a call. Raise UsageError if one of them does not fit it."""
     defaults = {**dict.fromkeys(ResumeKeywords.__annotations__), "validators": (), "note": ""}
     given, options = given_options(defaults, keywords, judge_llm)
@@ -214,7 +181,7 @@ def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keyw
         critic=own_critic(given["critic"]),
         validators=_validators(goal, loaded, given["validators"]),
     )
-    return Earlier(folder, loaded, goal, options, limits, given["note"])
+    return EarlierRun(folder, loaded, options, limits, goal, given["note"])
 
 
 def _validators(goal: Goal, loaded: LoadedRun, given: Checks) -> tuple[Validator, ...]:

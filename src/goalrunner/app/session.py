@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
@@ -86,12 +86,11 @@ async def aresume(
     If the run was complete when its process was killed, write and return its outcome. Raise GoalError if it cannot be
     resumed: it has ended permanently, another process drives it, its log is damaged, or its limits are used up.
     """
-    loaded = load_run(folder)
-    if (outcome := finalize(folder, loaded, options.observers)) is not None and outcome.passed:
+    earlier = EarlierRun(folder, load_run(folder), options, limits, note=note, on_torn=on_torn)
+    if (outcome := earlier.completed()) is not None:
         return outcome
     with _signals() as watch:
-        prepared = await resume_run(folder, loaded, options, limits, note=note, on_torn=on_torn)
-        return await finish(prepared, watch)
+        return await finish(await earlier.resume(), watch)
 
 
 async def finish(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalOutcome:
@@ -189,66 +188,71 @@ Limits = Mapping[str, float | tuple[str, ...] | None]
 """New limits by the names of `Plan`; None lifts one. `allow_unenforced` names budgets that count only what is known."""
 
 
-async def resume_run(
-    folder: RunFolder,
-    loaded: LoadedRun,
-    options: RunOptions,
-    limits: Limits,
-    goal: Goal | None = None,
-    *,
-    note: str = "",
-    on_torn: OnTorn = None,
-) -> PreparedRun:
-    """Open a run again from its loaded log, and record that it was resumed. Raise GoalError.
+@dataclass(frozen=True)
+class EarlierRun:
+    """A run that is resumed. `goal` has the parts that a calling program passed; None: it is read from the run's folder."""
 
-    `goal` is the run's goal with the parts that a calling program passed; by default it is read.
-    """
-    state = loaded.state
-    refuse_final(state)
-    values = dict(limits)
-    allowed = values.pop("allow_unenforced", None)
-    if isinstance(allowed, tuple):
-        values["unenforced"] = tuple(dict.fromkeys((*state.plan.unenforced, *allowed)))
-    plan = state.plan.model_copy(update=values)
-    _refuse_low_limits(state, plan)
-    _refuse_other_start(folder, loaded, options.handed(goal) if goal else ())
-    goal = goal or frozen_goal(folder, options.environ, loaded.goal_file)
-    config = resolve(goal, replace(options, goal_file=loaded.goal_file))
-    prepared = open_run(config, folder, loaded, on_torn)
-    run, left = prepared.run, prepared.run.resumption
-    try:
-        config.refuse_shared_workspace()
-        if isinstance(run.conversation, Resumable) and left.chat:
-            run.conversation.load(left.chat, left.unfinished, run.recorder)
-        totals = config.agent.totals if config.agent and left.unfinished.session is not None else frozenset()
-        in_flight = {} if options.live else cut_calls(run.state, left.chat, totals)
-        for account, usage in in_flight.items():
-            if usage.cost_usd is None and account in config.models:
-                # An estimate without dollars would make the cost of the run unknown.
-                cost = config.models[account].cost_of(usage)
-                in_flight[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
-        _known_shortfall(with_cut(run.state.model_copy(update={"plan": plan}), in_flight))
-        for observer in options.observers:
-            if isinstance(observer, Rejoining):
-                observer.on_state(run.state)
-        seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
-        sandbox = config.sandbox.notes() if config.sandbox_name != state.sandbox else ()
-        await run.resume(
-            RunResumed(
-                plan=plan,
-                version=VERSION,
-                note=note,
-                in_flight=in_flight,
-                deadline_at=deadline_at(run.parts.clock.now(), seconds),
-                notes=(*sandbox, *prepared.notes),
-                sandbox=config.sandbox_name,
+    folder: RunFolder
+    loaded: LoadedRun
+    options: RunOptions
+    limits: Limits
+    goal: Goal | None = None
+    note: str = ""
+    on_torn: OnTorn = None
+
+    def completed(self) -> GoalOutcome | None:
+        """Return the outcome if the run was complete when its process was killed; else None."""
+        outcome = finalize(self.folder, self.loaded, self.options.observers)
+        return outcome if outcome is not None and outcome.passed else None
+
+    async def resume(self) -> PreparedRun:
+        """Open the run again from its loaded log, and record that it was resumed. Raise GoalError."""
+        folder, loaded, options, state = self.folder, self.loaded, self.options, self.loaded.state
+        refuse_final(state)
+        values = dict(self.limits)
+        allowed = values.pop("allow_unenforced", None)
+        if isinstance(allowed, tuple):
+            values["unenforced"] = tuple(dict.fromkeys((*state.plan.unenforced, *allowed)))
+        plan = state.plan.model_copy(update=values)
+        _refuse_low_limits(state, plan)
+        _refuse_other_start(folder, loaded, options.handed(self.goal) if self.goal else ())
+        goal = self.goal or frozen_goal(folder, options.environ, loaded.goal_file)
+        config = resolve(goal, replace(options, goal_file=loaded.goal_file))
+        prepared = open_run(config, folder, loaded, self.on_torn)
+        run, left = prepared.run, prepared.run.resumption
+        try:
+            config.refuse_shared_workspace()
+            if isinstance(run.conversation, Resumable) and left.chat:
+                run.conversation.load(left.chat, left.unfinished, run.recorder)
+            totals = config.agent.totals if config.agent and left.unfinished.session is not None else frozenset()
+            in_flight = {} if options.live else cut_calls(run.state, left.chat, totals)
+            for account, usage in in_flight.items():
+                if usage.cost_usd is None and account in config.models:
+                    # An estimate without dollars would make the cost of the run unknown.
+                    cost = config.models[account].cost_of(usage)
+                    in_flight[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
+            _known_shortfall(with_cut(run.state.model_copy(update={"plan": plan}), in_flight))
+            for observer in options.observers:
+                if isinstance(observer, Rejoining):
+                    observer.on_state(run.state)
+            seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
+            sandbox = config.sandbox.notes() if config.sandbox_name != state.sandbox else ()
+            await run.resume(
+                RunResumed(
+                    plan=plan,
+                    version=VERSION,
+                    note=self.note,
+                    in_flight=in_flight,
+                    deadline_at=deadline_at(run.parts.clock.now(), seconds),
+                    notes=(*sandbox, *prepared.notes),
+                    sandbox=config.sandbox_name,
+                )
             )
-        )
-        folder.outcome.unlink(missing_ok=True)
-    except BaseException:
-        prepared.close()
-        raise
-    return prepared
+            folder.outcome.unlink(missing_ok=True)
+        except BaseException:
+            prepared.close()
+            raise
+        return prepared
 
 
 def _refuse_low_limits(state: RunState, plan: Plan) -> None:
