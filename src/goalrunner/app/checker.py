@@ -32,7 +32,7 @@ from goalrunner.engine.snapshot_tracker import Flakiness, Results, flaky_red
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.launcher import ProcessLauncher, child_environment
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.check_files import scripts_at_start
 from goalrunner.validators.fewer_tests import BaseResults, complete, with_uncollected
 from goalrunner.validators.obstacles import is_environmental, without_space
@@ -42,6 +42,13 @@ NEEDED_IGNORED = "needs ignored files"
 NOT_ISOLATED = "not isolated"
 CHANGED_FILES = "validators changed files"
 _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
+
+
+def writable_copy(config: RunConfig, choice: Choice, store: SnapshotStore, folder: RunFolder) -> CheckEnvironment:
+    """Return an environment in which commands see the workspace as it is, and whose changes are discarded or undone."""
+    if choice.scratch is not None:
+        return Overlay(choice.scratch, config.command_environ)
+    return InPlace(store, config.home, start=folder.start)
 
 
 class CheckRunner:
@@ -58,11 +65,10 @@ class CheckRunner:
         """The layer of the last green results with the original checks, and the files that validators wrote."""
         self._store = store
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
-        self.env = child_environment(config.sandbox.environ, withhold=config.withheld)
+        self.env = config.command_environ
         self._specs, scripts = scripts_at_start(goal.validators, workspace, start / "scripts.json")
         self._callables, self._live = config.options.validators, config.options.live
-        named = zip(build_validators(self._specs, processes, self.env), self._specs, strict=True)
-        self._final = frozenset(validator.name for validator, spec in named if spec.retries == 0)
+        self._final = frozenset(spec.name for spec in self._specs if spec.retries == 0)
         self._outputs = settings.outputs
         scripts |= goal_file_rule(config.options.goal_file, workspace)
         self._protection = self._rules = Protection(
@@ -77,10 +83,8 @@ class CheckRunner:
         )
         self.git = GitSettings(workspace, start / "git.json")
         self._in_place = InPlace(store, config.home, start=start)
-        self.environment: CheckEnvironment = self._in_place
-        if choice.scratch is not None:
-            self.environment = Overlay(choice.scratch, self.env)
-        elif choice.kind == "checkout":
+        self.environment = writable_copy(config, choice, store, folder)
+        if choice.kind == "checkout":
             self.environment = FreshCheckout(
                 store,
                 config.home / CHECKOUTS / folder.run_id,

@@ -12,14 +12,13 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from goalrunner.app.checker import CheckRunner
+from goalrunner.app.checker import CheckRunner, writable_copy
 from goalrunner.app.external_agent import built_in_conversation, external_conversation
 from goalrunner.app.preflight import choose_environment
 from goalrunner.app.previous_run import kept_files
 from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import NONE
-from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
-from goalrunner.checking.in_place import InPlace
+from goalrunner.checking.environment import EnvironmentFailed, Layer
 from goalrunner.checking.overlay import Overlay
 from goalrunner.core.activity import Activity, ActivityObserver, PersonNeeded, Remark, running
 from goalrunner.core.agent_ports import Conversation, Observer, Recorder, ToolResult
@@ -79,8 +78,8 @@ def make_parts(
 
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
     """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
-    env = child_environment(config.sandbox.environ, withhold=config.withheld)
-    return tuple(build_validators(scripts_at_start(config.goal.validators, config.workspace)[0], launcher, env))
+    specs, _ = scripts_at_start(config.goal.validators, config.workspace)
+    return tuple(build_validators(specs, launcher, config.command_environ))
 
 
 def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:
@@ -167,13 +166,12 @@ def critic_rule(config: RunConfig) -> CriticRule | None:
     A critic of the calling program may have the attributes `threshold` and `max_refinements`. Raise UsageError.
     """
     given, table = config.options.critic, config.goal.critic
-    name = table.command
-    if isinstance(given, LLM):
-        name = given.model
+    if "critic" in config.models:
+        name = config.models["critic"].model
     elif given is not None:
         name = str(getattr(given, "__name__", type(given).__name__))
-    elif "critic" in config.models:
-        name = config.models["critic"].model
+    else:
+        name = table.command
     if not name:
         return None
     limits = {key: getattr(given, key, getattr(table, key)) for key in ("threshold", "max_refinements")}
@@ -195,8 +193,10 @@ def make_critic(
         return CallableCritic(given)
     if not (table.run or table.python):
         return None
-    environment = _environment(config, store, folder, processes)
-    env = child_environment(config.sandbox.environ, withhold=config.withheld)
+    environment, env = None, config.command_environ
+    if store is not None:  # else the response is the deliverable, and nothing that the critic writes matters
+        choice = config.check or choose_environment(config.goal, config.workspace, config.home)
+        environment = writable_copy(config, choice, store, folder)
 
     @asynccontextmanager
     async def open_place() -> AsyncIterator[Opened]:
@@ -208,18 +208,6 @@ def make_critic(
             yield launcher, opened.path, opened.environ(env)
 
     return SpecCritic(table.run, table.python, open_place)
-
-
-def _environment(
-    config: RunConfig, store: SnapshotStore | None, folder: RunFolder, processes: ProcessLauncher
-) -> CheckEnvironment | None:
-    """Return the environment that discards what the critic writes; None if the workspace is not the deliverable."""
-    if store is None:
-        return None
-    choice = config.check or choose_environment(config.goal, config.workspace, config.home)
-    if choice.scratch is not None:
-        return Overlay(choice.scratch, child_environment(config.sandbox.environ, withhold=config.withheld))
-    return InPlace(store, config.home, start=folder.start)
 
 
 WAITING = "waiting"  # GOAL_STATUS while the run waits for a person

@@ -23,6 +23,7 @@ from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import find_run
 from goalrunner.snapshots.objects import refuse_claimed, store_name
+from goalrunner.system.launcher import child_environment
 from goalrunner.validators.check_files import NAMED, check_files
 
 SELF_JUDGED = "self-judged"
@@ -61,6 +62,11 @@ class RunConfig:
     def sandbox_name(self) -> str:
         """The sandbox of the agent; "none" if the calling program made the agent, whose commands are in no sandbox."""
         return NONE if self.options.conversation is not None else self.sandbox.name
+
+    @property
+    def command_environ(self) -> dict[str, str]:
+        """The environment of the commands of validators and critic."""
+        return child_environment(self.sandbox.environ, withhold=self.withheld)
 
     @property
     def model_names(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
 from goalrunner.core.agent_ports import Approver, Conversation, Message, Observer
-from goalrunner.core.errors import GoalError, UsageError, kind_of
+from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig, ValidatorSpec
@@ -70,21 +70,14 @@ def goal_models(goal: Goal, options: RunOptions, tape: Tape | None = None) -> di
 
     Raise UsageError if a recording is missing, or if a judge or critic shall be the agent's own model, which is unknown.
     """
-    own, models = options.conversation, dict[Account, LLM]()
-    try:
-        agent = goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
-        critic = goal_model(goal, "critic", tape, agent) if options.critic is None else options.critic
-        found: tuple[tuple[Account, object], ...] = (
-            ("agent", agent if own is None else None),
-            ("judge", goal_model(goal, "judge", tape, agent)),
-            ("critic", critic),
-        )
-    except GoalError as error:
-        if type(error) is not GoalError:
-            raise
-        raise UsageError(error.message, error.hint) from error  # nothing has run: the recording is to be corrected
-    models.update((account, llm) for account, llm in found if isinstance(llm, LLM))
-    return models
+    own = options.conversation
+    agent = goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
+    found: tuple[tuple[Account, object], ...] = (
+        ("agent", agent if own is None else None),
+        ("judge", goal_model(goal, "judge", tape, agent)),
+        ("critic", goal_model(goal, "critic", tape, agent) if options.critic is None else options.critic),
+    )
+    return {account: llm for account, llm in found if isinstance(llm, LLM)}
 
 
 def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: object = None) -> LLM | None:

@@ -27,40 +27,32 @@ LARGEST = 1_000_000
 
 @dataclass(frozen=True)
 class Positions:
-    """The offsets of keys and values in a text."""
+    """The offsets of each key and its value in a text."""
 
-    keys: dict[Key, int]
-    values: dict[Key, int]
+    offsets: dict[Key, tuple[int, int]]
     text: str
 
     def key(self, path: Key) -> Place:
         """Return the place of the key of `path`, or of the nearest table around it."""
-        return self._nearest(self.keys, path)
+        return self._nearest(path, 0)
 
     def value(self, path: Key) -> Place:
         """Return the place of the value of `path`, or of the nearest table around it."""
-        return self._nearest(self.values, path)
+        return self._nearest(path, 1)
 
     def below(self, table: Key) -> Positions:
         """Return the positions in a table, relative to it."""
-        keys, values = (
-            {key[len(table) :]: at for key, at in offsets.items() if key[: len(table)] == table}
-            for offsets in (self.keys, self.values)
-        )
-        return Positions(keys, values, self.text)
+        inner = {key[len(table) :]: at for key, at in self.offsets.items() if key[: len(table)] == table}
+        return Positions(inner, self.text)
 
-    def note(self, path: Key, key: int, value: int) -> None:
-        """Add a position, unless there is one already."""
-        self.keys.setdefault(path, key)
-        self.values.setdefault(path, value)
-
-    def _nearest(self, offsets: dict[Key, int], path: Key) -> Place:
-        found = (offsets[path[:length]] for length in range(len(path), 0, -1) if path[:length] in offsets)
-        offset = next(found, None)
-        return NOWHERE if offset is None else place_of(self.text, offset)
+    def _nearest(self, path: Key, which: int) -> Place:
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.offsets:
+                return place_of(self.text, self.offsets[path[:length]][which])
+        return NOWHERE
 
 
-NO_POSITIONS = Positions({}, {}, "")
+NO_POSITIONS = Positions({}, "")
 
 
 def place_of(text: str, offset: int) -> Place:
@@ -87,7 +79,7 @@ _TOKEN = re.compile(
 
 def locate(text: str) -> Positions:
     """Return the positions in a valid TOML text: of tables, keys, and the elements of lists; not of keys in inline tables."""
-    found = Positions({}, {}, text)
+    found = Positions({}, text)
     counts: dict[Key, int] = {}  # the index of the last table of each array of tables
     table: Key = ()
     at = 0
@@ -102,12 +94,12 @@ def locate(text: str) -> Positions:
         for number, part in enumerate(parts, 1):
             path = (*path, _unquoted(part[0]))
             begin = statement.start(group) + part.start()
-            found.note(path, begin, begin if opening else statement.end())
+            found.offsets.setdefault(path, (begin, begin if opening else statement.end()))
             if opening == "[[" and number == len(parts):
                 counts[path] = counts.get(path, -1) + 1
             if opening and path in counts:
                 path = (*path, counts[path])
-                found.note(path, begin, begin)
+                found.offsets.setdefault(path, (begin, begin))
         table = path if opening else table
         at = _end_of_value(found, path, statement.end())
     return found
@@ -122,7 +114,7 @@ def _end_of_value(found: Positions, path: Key, at: int) -> int:
         if sign == "\n" and depth == 0:
             return token.end()
         if is_list and depth == 1 and not sign.isspace() and sign[0] not in "],#":
-            found.note((*path, index), token.start(), token.start())
+            found.offsets.setdefault((*path, index), (token.start(), token.start()))
         if depth == 1 and sign == ",":
             index += 1
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(sign, 0)

@@ -89,12 +89,12 @@ class ScriptedReply(Frozen):
 
 
 def read_script(path: Path) -> tuple[ScriptedReply, ...]:
-    """Return the lines of a recording. Raise GoalError with the file and the invalid line."""
+    """Return the lines of a recording. Raise UsageError with the file and the invalid line."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         hint = f'A model "{PREFIX}<file>" replays the replies in that file; check the path.'
-        raise GoalError(f"the recording {path} cannot be read: {error.strerror or error}", hint) from error
+        raise UsageError(f"the recording {path} cannot be read: {error.strerror or error}", hint) from error
     replies = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -103,7 +103,7 @@ def read_script(path: Path) -> tuple[ScriptedReply, ...]:
             first = error.errors(include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             hint = f"Each line is one JSON object; its keys: {', '.join(ScriptedReply.model_fields)}."
-            raise GoalError(f"{path}:{number}: {where and f'{where}: '}{first['msg']}", hint) from error
+            raise UsageError(f"{path}:{number}: {where and f'{where}: '}{first['msg']}", hint) from error
     return tuple(replies)
 
 
