@@ -7,37 +7,40 @@ import asyncio
 import pytest
 
 from goalrunner.core.activity import Activity, RetryScheduled, context_with
-from goalrunner.llm import failure
+from goalrunner.core.errors import ModelError
+from goalrunner.core.outcome import Usage
+from goalrunner.llm import LLM, Reply, client
 from goalrunner.llm.client import Request
 from goalrunner.llm.failure import FailureKind, ProviderFailure
 from goalrunner.llm.provider import Form
 
 
-class Attempts:
+class Attempts(LLM):
     """Fails with the given failures, then answers."""
 
     def __init__(self, *failures: ProviderFailure) -> None:
+        super().__init__("x/y")
         self.left = list(failures)
         self.slept: list[float] = []
-        self.retries = 0
 
-    async def __call__(self) -> str:
+    async def attempt(self, request: Request) -> Reply:
         if self.left:
             raise self.left.pop(0)
-        return "answer"
+        return Reply("answer", (), Usage(), "stop")
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def count(self) -> None:
-        self.retries += 1
+    @property
+    def retries(self) -> int:
+        return self.usage.retries
 
     async def run(self, retries: int = 5, jitter: float = 1.0) -> str:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(failure, "RETRIES", retries)
-            patch.setattr(failure, "sleep", self.sleep)
+            patch.setattr(client, "RETRIES", retries)
+            patch.setattr(client, "sleep", self.sleep)
             patch.setattr("random.random", lambda: jitter)
-            return await failure.persist(self, self.count)
+            return (await self.complete([])).text
 
 
 def _busy(retry_after: float | None = None) -> ProviderFailure:
@@ -72,21 +75,21 @@ async def test_only_what_time_may_cure_is_tried_again(kind: FailureKind) -> None
         assert await attempts.run() == "answer"
         assert attempts.retries == 1
     else:
-        with pytest.raises(ProviderFailure):
+        with pytest.raises(ModelError):
             await attempts.run()
         assert attempts.retries == 0
 
 
 async def test_the_last_failure_is_raised_when_the_retries_are_used_up() -> None:
     attempts = Attempts(_busy(), _busy(), ProviderFailure("the last", status=500))
-    with pytest.raises(ProviderFailure, match="the last"):
+    with pytest.raises(ModelError, match="the last"):
         await attempts.run(retries=2)
     assert attempts.retries == 2
 
 
 async def test_cancellation_passes_through_a_wait() -> None:
     attempts = Attempts(_busy())
-    task = asyncio.create_task(failure.persist(attempts, attempts.count))
+    task = asyncio.create_task(attempts.complete([]))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -19,7 +19,7 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, ToolCall, ToolSpec, failure, new_tape
+from goalrunner.llm import LLM, ToolCall, ToolSpec, client, new_tape
 from goalrunner.llm.outside import read_script
 from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
 
@@ -55,8 +55,8 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         taken.append(seconds)
 
-    monkeypatch.setattr(failure, "sleep", sleep)
-    monkeypatch.setattr(failure, "RETRIES", 2)
+    monkeypatch.setattr(client, "sleep", sleep)
+    monkeypatch.setattr(client, "RETRIES", 2)
     return taken
 
 

@@ -12,7 +12,7 @@ import pytest
 from goalrunner.core.errors import AuthenticationFailed, ModelError, ProviderUnavailable, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, Reply, ToolCall, failure, new_tape
+from goalrunner.llm import LLM, Reply, ToolCall, client, new_tape
 
 ASK = [{"role": "user", "content": "go on"}]
 
@@ -35,8 +35,8 @@ class Script:
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     made = Script(tmp_path)
-    monkeypatch.setattr(failure, "sleep", made.sleep)
-    monkeypatch.setattr(failure, "RETRIES", 2)
+    monkeypatch.setattr(client, "sleep", made.sleep)
+    monkeypatch.setattr(client, "RETRIES", 2)
     return made
 
 

@@ -7,30 +7,30 @@ import copy
 import json
 import re
 import secrets
+from asyncio import sleep
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+from goalrunner.core.activity import RetryScheduled, report
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, explain, persist
+from goalrunner.llm.failure import RETRIES, TRANSIENT, Endpoint, FailureKind, ProviderFailure, explain, pause_before
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds that one call may take; `params["timeout"]` replaces it."""
 
-MALFORMED = "malformed_arguments"  # the key under which arguments that are not a JSON object are sent
-
 
 def object_arguments(arguments: str) -> str:
-    """Return the arguments of a tool call as the text of a JSON object."""
-    try:
-        is_object = isinstance(json.loads(arguments or "{}"), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return (arguments or "{}") if is_object else json.dumps({MALFORMED: arguments})
+    """Return the arguments of a tool call as the text of a JSON object, which contains them if they are none."""
+    with suppress(ValueError, RecursionError):
+        if isinstance(json.loads(arguments or "{}"), dict):
+            return arguments or "{}"
+    return json.dumps({"malformed_arguments": arguments})
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,7 @@ class Draft:
         return Reply(clean(self.text), tuple(calls), usage, self.finish_reason)
 
 
-Tape = Callable[[Account, Reply], None]
-"""Records a reply."""
+Tape = Callable[[Account, Reply], None]  # records a reply
 
 
 class LLM:
@@ -206,12 +205,8 @@ class LLM:
         """
         await self.prepare()
         request = Request(messages, tools, schema, schema_name, temperature, on_text, self._timeout)
-
-        def count_retry() -> None:
-            request.spent = request.spent + Usage(retries=1)
-
         try:
-            reply = await persist(lambda: self.attempt(request), count_retry)
+            reply = await self._persist(request)
         except ProviderFailure as failure:
             raise self.explained(failure, request.spent.retries) from failure
         finally:
@@ -219,6 +214,21 @@ class LLM:
         if self._tape is not None:
             self._tape(self.account, reply)
         return reply
+
+    async def _persist(self, request: Request) -> Reply:
+        """Send the request until it is answered. Raise the last ProviderFailure if a repetition cannot help."""
+        while True:
+            try:
+                return await self.attempt(request)
+            except ProviderFailure as failure:
+                retry = request.spent.retries + 1
+                if failure.kind not in TRANSIENT or retry > RETRIES:
+                    raise
+                pause = pause_before(retry, failure.retry_after)
+                reason = f"{failure.status} {failure.kind}" if failure.status else str(failure.kind)
+            request.spent = request.spent + Usage(retries=1)
+            report(RetryScheduled(reason, pause, retry, RETRIES))
+            await sleep(pause)
 
     async def attempt(self, request: Request) -> Reply:
         """Send the request once, and count what it used. Raise ProviderFailure."""
@@ -233,8 +243,9 @@ class LLM:
             if draft.started or is_abandoned:
                 request.spent = request.spent + self.used(request, draft)
             if isinstance(error, TimeoutError) and deadline.expired():
-                words = f"no complete answer within {request.timeout:g} s"
-                raise ProviderFailure(words, kind=FailureKind.TIMEOUT) from error
+                raise ProviderFailure(
+                    f"no complete answer within {request.timeout:g} s", kind=FailureKind.TIMEOUT
+                ) from error
             raise
         request.spent = request.spent + self.used(request, draft) + Usage(calls=1)
         return draft.reply(request.spent)

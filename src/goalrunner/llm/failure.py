@@ -1,18 +1,14 @@
-"""Failed model calls: their classification, their repetition, and their error messages."""
+"""Failed model calls: their classification, the pause before a repetition, and their error messages."""
 
 from __future__ import annotations
 
 import os
 import random
 import re
-from asyncio import sleep
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
 
-from goalrunner.core.activity import RetryScheduled, report
 from goalrunner.core.errors import (
     AuthenticationFailed,
     ContextWindowExceeded,
@@ -249,8 +245,6 @@ def retry_after(error: Exception, message: str = "") -> float | None:
     return float(words[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[words[2].lower()] if words else None
 
 
-Answer = TypeVar("Answer")
-
 RETRIES = 5
 """How many times a failed call is repeated."""
 LONGEST_RETRY_AFTER = 120.0
@@ -263,23 +257,3 @@ def pause_before(retry: int, retry_after: float | None) -> float:
     if retry_after is None:
         return min(30.0, 0.5 * 2.0 ** (retry - 1)) * (0.5 + 0.5 * spread)
     return max(0.0, min(retry_after, LONGEST_RETRY_AFTER)) + 0.25 * spread
-
-
-async def persist(attempt: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None]) -> Answer:
-    """Call `attempt` until it answers; call `on_retry` before each repetition.
-
-    Raise the last ProviderFailure if a repetition cannot help, or if the retries are used up. Cancellation passes through.
-    """
-    retry = 0
-    while True:
-        try:
-            return await attempt()
-        except ProviderFailure as failure:
-            if failure.kind not in TRANSIENT or retry >= RETRIES:
-                raise
-            retry += 1
-            pause = pause_before(retry, failure.retry_after)
-            reason = f"{failure.status} {failure.kind}" if failure.status else str(failure.kind)
-        on_retry()
-        report(RetryScheduled(reason, pause, retry, RETRIES))
-        await sleep(pause)
