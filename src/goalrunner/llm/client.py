@@ -148,12 +148,11 @@ Tape = Callable[[Account, Reply], None]  # records a reply
 
 
 class LLM:
-    """One model with its own usage account. Instances share nothing but a recording.
+    """One model with its own usage account.
 
     `model` is LiteLLM's name (`openai/gpt-5-mini`) or `scripted/<file>`. `params` are sent to the provider as they are;
     a temperature in them takes precedence over a caller's. For keys and addresses see `goalrunner.llm.endpoints`. Raise
-    GoalError for an invalid recording, and UsageError for an invalid timeout. Subclasses send the requests, and may
-    know the price and the context window of the model.
+    GoalError for an invalid recording, and UsageError for an invalid timeout. Subclasses send the requests.
     """
 
     endpoint = Endpoint()  # what an error message names
@@ -243,9 +242,8 @@ class LLM:
             if draft.started or is_abandoned:
                 request.spent = request.spent + self.used(request, draft)
             if isinstance(error, TimeoutError) and deadline.expired():
-                raise ProviderFailure(
-                    f"no complete answer within {request.timeout:g} s", kind=FailureKind.TIMEOUT
-                ) from error
+                late = ProviderFailure(f"no complete answer within {request.timeout:g} s", kind=FailureKind.TIMEOUT)
+                raise late from error
             raise
         request.spent = request.spent + self.used(request, draft) + Usage(calls=1)
         return draft.reply(request.spent)

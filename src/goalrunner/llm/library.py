@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import importlib
 import json
@@ -11,14 +10,13 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import Draft, Request
-from goalrunner.llm.outside import is_scripted
 
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the prices are fetched over the network at import
@@ -78,24 +76,6 @@ def prepare(model: str) -> Any:
             # OpenAI's client imports some five hundred modules at its first use.
             importlib.import_module("openai.resources.chat.completions")
     return library
-
-
-def warm_up(models: Iterable[str]) -> None:
-    """Begin to import LiteLLM in a thread if any of the models needs it. Return at once; never raise."""
-    real = tuple(model for model in models if model and not is_scripted(model))
-
-    def work() -> None:
-        # The first call imports again, and raises the error.
-        with suppress(Exception):
-            for model in real:
-                prepare(model)
-
-    if real:
-        with suppress(RuntimeError):  # no thread can be started
-            thread = threading.Thread(target=work, name="litellm-import", daemon=True)
-            thread.start()
-            # A thread that is ended in the middle of an import keeps the import lock, for which finalizers would wait.
-            atexit.register(thread.join)
 
 
 def silence_warnings() -> None:
