@@ -15,7 +15,6 @@ from goalrunner.core.agent_ports import Conversation, Message, Recorder, Unfinis
 from goalrunner.core.errors import (
     BudgetExhausted,
     ContextWindowExceeded,
-    ConversationBusy,
     ProviderUnavailable,
     RecordError,
 )
@@ -261,16 +260,6 @@ async def test_what_a_given_up_call_cost_is_counted(recorder: MemoryRecorder) ->
     with pytest.raises(ProviderUnavailable):
         await chat.send("Go.", recorder)
     assert recorder.usages == [("agent", Usage(retries=2))]
-
-
-async def test_a_second_turn_beside_the_first_is_refused(recorder: MemoryRecorder, toolbox: Toolbox) -> None:
-    chat = ChatConversation(ScriptedModel(asked(call("shell", command="sleep 0.2")), said("ok")), toolbox=toolbox)
-    first = asyncio.create_task(chat.send("Go.", recorder))
-    await asyncio.sleep(0.05)
-    with pytest.raises(ConversationBusy):
-        await chat.send("Me too.", recorder)
-    assert (await first).text == "ok"
-    assert "Me too." not in [message["content"] for message in chat.messages]
 
 
 async def test_restoring_brings_back_messages_prompt_and_model_in_the_same_list(recorder: MemoryRecorder) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.model_chat import shorten, shown, size
+from goalrunner.agents.model_chat import shorten, size
+from goalrunner.agents.toolbox import shown
 from goalrunner.core.agent_ports import Recorded
 from goalrunner.core.errors import shortened
 from goalrunner.core.observation import Observation

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.chat import ChatConversation
-from goalrunner.agents.model_chat import answers_due
+from goalrunner.agents.chat import ChatConversation, answers_due
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.decision import decide
 from goalrunner.core.events import Record

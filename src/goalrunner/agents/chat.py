@@ -6,22 +6,11 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-from goalrunner.agents.model_chat import (
-    answers_due,
-    built_in_prompt,
-    calls_due,
-    only_turn,
-    shorten,
-    shown,
-    size,
-    tool_message,
-)
-from goalrunner.agents.toolbox import Described, Toolbox, refused
+from goalrunner.agents.model_chat import shorten, size
+from goalrunner.agents.toolbox import Described, Toolbox, refused, shown, tool_message
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError, one_line
 from goalrunner.core.goal_tables import DEFAULT_MAX_STEPS
@@ -38,14 +27,33 @@ CUT = "The run was interrupted while this was running. It is not known what it d
 """The result of a call that was interrupted in an earlier process."""
 
 
-@dataclass(frozen=True)
-class ChatCheckpoint:
-    """A copy of a conversation: its messages, system prompt and model, without its usage."""
+SYSTEM_PROMPT = """\
+You are a software agent. You work on your own, without a person to ask, until the objective is reached.
 
-    messages: tuple[dict[str, Any], ...]
-    system_prompt: str
-    llm: LLM
-    objective: int | None
+Your workspace is the folder {workspace}. You act through your tools alone: commands run there, and files are read and \
+written there and nowhere else.
+
+After your turn a runner checks by itself whether the objective is reached: it runs its own checks and reads what your tool \
+calls really gave. Only observed results count. What you say about your work counts for nothing, so let a command show it.
+
+- Look before you change: read the files concerned, and run the existing checks.
+- Keep to what is asked. Never weaken a test or a check to make it pass.
+- When a call fails, read its output and find the cause before you try again.
+- When the work is done, clean up what you do not need, and then check last: run the commands whose output shows that each \
+requirement holds, on the final state of the files.
+- If the objective cannot be reached, say so, and show by a command why.
+
+End your turn with a short summary and no tool call."""
+
+ANSWER_PROMPT = """\
+You answer on your own, without a person to ask. After your turn a runner checks your last message against the objective, so \
+put the whole answer into it and nothing else."""
+"""The prompt of an agent without tools."""
+
+
+def built_in_prompt(workspace: Path | None) -> str:
+    """Return the system prompt of an agent with tools in `workspace`, or of one without tools (None)."""
+    return ANSWER_PROMPT if workspace is None else SYSTEM_PROMPT.format(workspace=workspace)
 
 
 class ChatConversation:
@@ -77,7 +85,6 @@ class ChatConversation:
         self._recorded = 0
         self._recorded_prompt: str | None = None
         self._recorder: Recorder | None = None
-        self._turn_lock = Lock()
         self._undecided = False
 
     @property
@@ -88,8 +95,7 @@ class ChatConversation:
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Send a user message and run tool calls until an answer without any, or until `max_steps` is reached.
 
-        Raise ModelError, BudgetExhausted, and ConversationBusy during another turn. However the turn ends, every tool
-        call in `messages` has an answer.
+        Raise ModelError and BudgetExhausted. However the turn ends, every tool call in `messages` has an answer.
         """
         async with self._turn(recorder):
             self._settle()
@@ -136,18 +142,17 @@ class ChatConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        with only_turn(self._turn_lock):
-            try:
-                yield
-            except BaseException:
-                if not self._undecided:  # a call that waits for approval gets its answer later
-                    self._settle()
-                raise
-            finally:
-                self._undecided = False
-                # A full disk must not hide the error that is raised.
-                with suppress(RecordError):
-                    self._record(recorder)
+        try:
+            yield
+        except BaseException:
+            if not self._undecided:  # a call that waits for approval gets its answer later
+                self._settle()
+            raise
+        finally:
+            self._undecided = False
+            # A full disk must not hide the error that is raised.
+            with suppress(RecordError):
+                self._record(recorder)
 
     async def _catch_up(self, call: ToolCall, left: Unfinished, recorder: Recorder) -> None:
         """Answer a call of an earlier process with its result, or as interrupted. Run it if it had not begun."""
@@ -159,18 +164,19 @@ class ChatConversation:
         cut = ToolResult(call.id, tool, one_line(text), ("interrupted",), CUT.encode(), summary="interrupted")
         self._add(tool_message(call.id, shown(known or await recorder.tool_result(cut))), recorder)
 
-    def checkpoint(self) -> ChatCheckpoint:
-        return ChatCheckpoint(tuple(copy.deepcopy(self.messages)), self.system_prompt, self.llm, self._objective)
+    def checkpoint(self) -> tuple[object, ...]:
+        """Return a copy of the messages, the system prompt and the model, without its usage."""
+        return copy.deepcopy(self.messages), self.system_prompt, self.llm, self._objective
 
     def restore(self, checkpoint: object) -> None:
         """Return to a checkpoint; `messages` stays the same list. Raise TypeError if it is of another conversation."""
-        if not isinstance(checkpoint, ChatCheckpoint):
-            raise TypeError(f"not a checkpoint of a chat: {type(checkpoint).__name__}")
-        self.messages[:] = copy.deepcopy(checkpoint.messages)
-        self.system_prompt = checkpoint.system_prompt
-        self.llm = checkpoint.llm
-        self._objective = checkpoint.objective
-        self._recorded = min(self._recorded, len(self.messages))
+        match checkpoint:
+            case (list(messages), str(prompt), LLM() as llm, (int() | None) as objective):
+                self.messages[:] = copy.deepcopy(messages)
+                self.system_prompt, self.llm, self._objective = prompt, llm, objective
+                self._recorded = min(self._recorded, len(self.messages))
+            case _:
+                raise TypeError(f"not a checkpoint of a chat: {type(checkpoint).__name__}")
 
     async def _work(self, recorder: Recorder) -> RoundReply:
         text = ""
@@ -266,3 +272,28 @@ class ChatConversation:
             return False
         self.messages[:] = [dict(message) for message in shorter]
         return True
+
+
+INTERRUPTED = "interrupted; its effect is unknown"
+NOT_RUN = "not run: the turn was interrupted before it"
+
+
+def answers_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the tool messages that are missing at the end of the chat, in order.
+
+    Calls run one after another: the first without an answer may have begun, the others have not.
+    """
+    due = calls_due(messages)
+    return [tool_message(call["id"], INTERRUPTED if at == 0 else NOT_RUN) for at, call in enumerate(due)]
+
+
+def calls_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the tool calls at the end of the chat that have no answer, in order."""
+    answered = 0
+    for message in reversed(messages):
+        if message.get("role") != "tool":
+            break
+        answered += 1
+    asked = messages[-1 - answered] if answered < len(messages) else {}
+    calls = (asked.get("tool_calls") or []) if asked.get("role") == "assistant" else []
+    return list(calls[answered:])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from threading import Lock
 from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.model_chat import only_turn
 from goalrunner.agents.turn import reported_result
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, shortened
@@ -41,10 +39,9 @@ class ExternalConversation:
     def __init__(self, agent: ExternalAgent) -> None:
         self.agent = agent
         self.messages: list[dict[str, Any]] = []
-        self._turn_lock = Lock()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Run one round. Raise AgentError, BudgetExhausted, ApprovalPending, and ConversationBusy during another turn."""
+        """Run one round. Raise AgentError, BudgetExhausted and ApprovalPending."""
         async with self._turn(recorder):
             return await self._round(prompt, recorder, cut=False)
 
@@ -67,9 +64,8 @@ class ExternalConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        with only_turn(self._turn_lock):
-            recorder.check_budget()
-            yield
+        recorder.check_budget()
+        yield
 
     async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
         """Run one round. `cut`: the previous turn was interrupted."""

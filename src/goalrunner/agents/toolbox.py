@@ -1,4 +1,4 @@
-"""The tools of the built-in agent for one workspace: `shell`, the tools that only report, and the calls of a model."""
+"""The tools of the built-in agent: `shell`, the tools that only report, and the calls of a model with their answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from goalrunner.agents.file_tools import (
     WriteFile,
 )
 from goalrunner.core.activity import running
-from goalrunner.core.agent_ports import ToolResult
-from goalrunner.core.errors import one_line
+from goalrunner.core.agent_ports import Recorded, ToolResult
+from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.events import PlanProposed
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.llm import ToolCall, ToolSpec
@@ -258,3 +258,26 @@ def refused(call: ToolCall, tool: str, command: str, reason: str, fact: str = "e
         summary=f"{fact}: {one_line(reason.partition('; ')[0], _LONGEST_REASON)}",
         writes=False,
     )
+
+
+SHOWN_CHARACTERS = 20_000
+"""Characters of one tool result that the model gets."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CONTROL = {code: "�" for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
+
+
+def shown(recorded: Recorded) -> str:
+    """Return the text of a tool message: the result's id and facts, then its output, truncated."""
+    facts = ", ".join(recorded.observation.facts)
+    heading = f"[{recorded.observation.id}] ({facts})" if facts else f"[{recorded.observation.id}]"
+    text = recorded.head.decode(errors="replace")
+    if recorded.tail:
+        text = f"{text}\n[... {recorded.omitted:,} bytes left out ...]\n{recorded.tail.decode(errors='replace')}"
+    text = shortened(text, SHOWN_CHARACTERS, "; the whole output is kept")
+    return f"{heading}\n{_COLOUR.sub('', text).translate(_CONTROL) or '[no output]'}"
+
+
+def tool_message(call_id: str, text: str) -> dict[str, Any]:
+    """Return the answer to a tool call in OpenAI's format."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text}

@@ -11,7 +11,7 @@ import pytest
 
 from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, Unfinished
-from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, ConversationBusy
+from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.processes import entry
 from tests.support.acp_bench import NAME, AcpBench
@@ -302,19 +302,6 @@ async def test_an_agent_that_hangs_is_ended_all_the_same(tmp_path: Path) -> None
         await turn
 
     assert [run.ending for run in recorder.runs] == ["killed by SIGKILL"]
-
-
-async def test_a_second_turn_at_the_same_time_is_refused(tmp_path: Path) -> None:
-    bench = AcpBench(tmp_path, [["until_cancelled"]])
-    talk, recorder = bench.conversation(), bench.recorder()
-    turn = asyncio.create_task(talk.send("do it", recorder))
-    await until(Path(f"{bench.script}.hung").exists)
-
-    with pytest.raises(ConversationBusy):
-        await talk.send("and this", recorder)
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await turn
 
 
 async def test_a_fresh_start_is_a_fresh_session_that_knows_nothing(tmp_path: Path) -> None:

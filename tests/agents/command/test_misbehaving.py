@@ -12,7 +12,7 @@ from goalrunner.agents.command import growing_file
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.external_chat import not_installed
 from goalrunner.core.agent_preset import Preset
-from goalrunner.core.errors import AgentError, AgentNotSignedIn, BudgetExhausted, ConversationBusy
+from goalrunner.core.errors import AgentError, AgentNotSignedIn, BudgetExhausted
 from goalrunner.core.ports import HIDDEN
 from goalrunner.system.launcher import ProcessLauncher
 from tests.support.agents import MemoryRecorder
@@ -100,17 +100,6 @@ async def test_a_cut_round_leaves_no_process_and_is_recorded(
     assert b"I wa" in recorder.written[0][0]
     (tmp_path / "agent.py").write_text('import sys; print(\'{"type": "text", "text": "\' + sys.argv[2] + \'"}\')')
     assert (await talk.send("go on", recorder)).text == "s-1"
-
-
-async def test_a_conversation_is_driven_by_one_at_a_time(tmp_path: Path, recorder: MemoryRecorder) -> None:
-    talk = conversation(tmp_path, preset(tmp_path, HANGING))
-    task = asyncio.ensure_future(talk.send("do it", recorder))
-    await reached(recorder, "called 1")
-    with pytest.raises(ConversationBusy):
-        await talk.send("and this", recorder)
-    task.cancel()
-    await asyncio.wait((task,))
-    assert task.cancelled()
 
 
 async def test_what_it_says_is_heard_while_it_works(tmp_path: Path, recorder: MemoryRecorder) -> None:
