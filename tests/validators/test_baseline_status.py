@@ -12,9 +12,9 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.obstacles import is_environmental, without_space
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.shell_validator import ShellValidator
+from goalrunner.validators.suites import is_environmental, without_space
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.validators.command_lines import missing_program, misspelled
-from goalrunner.validators.obstacles import mistyped, obstacle
+from goalrunner.validators.command_lines import missing_program, misspelled, mistyped, obstacle
 from goalrunner.validators.spec_validator import Place
 
 

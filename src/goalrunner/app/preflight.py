@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +25,14 @@ from goalrunner.checking.undo import replay
 from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.shell_programs import programs
+from goalrunner.core.shell_programs import SHELLS, Program, programs
+from goalrunner.core.shell_syntax import Lost
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.check_files import check_files
-from goalrunner.validators.command_lines import missing_program, syntax_error, weaknesses_of
+from goalrunner.validators.command_lines import missing_program, syntax_error
+from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import Place, name_of
 
 # Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace.
@@ -230,3 +233,59 @@ def _missing_callable(spec: ValidatorSpec, workspace: Path) -> str:
     if names.isdisjoint((function.partition(".")[0], "*", "__getattr__")):
         return f"{start} {module} has a function {function}"
     return ""
+
+
+_SURE = frozenset({"true", ":", "echo", "printf"})
+_NO_CHECKS = _SURE | frozenset(
+    """
+    cd rm mkdir cp mv touch chmod ln export set unset source . trap sleep kill pkill wait read exit test [ [[ (( cat ls
+    find git sed awk sort cut tr wc head tail date env which command type seq yes tee
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Programs that prepare or print rather than check."""
+_INDULGENT = {
+    "--passWithNoTests": "passes if there is no test",
+    "--exit-zero": "always passes",
+    "--ignore-errors": "passes even if its commands fail",
+    "make -i": "passes even if its commands fail",
+}
+
+
+def weaknesses_of(spec: ValidatorSpec) -> tuple[str, ...]:
+    """Return the traps of a validator's command line; none if its output decides, or if it is to fail."""
+    decides = spec.run and spec.expect.output is None and not spec.expect.exit_code
+    return tuple(dict.fromkeys(_traps(spec.run or ""))) if decides else ()
+
+
+def _traps(command: str) -> Iterator[str]:
+    found = programs(command)
+    direct = [call.program for call in calls(command)]
+    # One program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
+    given = [word for one in found if one.name not in _SURE for word in (*one.words[1:], *one.assignments)]
+    used = any("$?" in word or "PIPESTATUS" in word for word in given)
+    last = [program for program in found if program.name and program.name not in _NO_CHECKS][-1:]
+    for program in (program for program in found if program in direct or program in last):
+        for word in program.words[1:]:
+            if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(f"{program.name} {word}"):
+                yield f"`{word}` of {program.name} {reason}"
+        if program.command.lost is not None:
+            yield from _of_position(program, program.command.lost, command, used=used)
+
+
+def _of_position(program: Program, lost: Lost, command: str, *, used: bool) -> Iterator[str]:
+    """Yield why a program's exit code is lost, with a line to write instead."""
+    inner = programs(lost.instead)
+    instead = inner[-1].name if inner else next(iter(lost.instead.split()), lost.instead)
+    line = lost.whole if any(name in SHELLS for name in program.through) else command
+    match lost.how:
+        case "|" if not program.pipefail:
+            checked = f"bash -o pipefail -c {shlex.quote(line)}"
+            yield f"the exit code of `{lost.whole}` is {instead}'s; write: {checked}"
+        case "||" if instead in _SURE or lost.instead == "exit 0":
+            checked = lost.whole.removesuffix(f" || {lost.instead}")
+            whole = line.replace(lost.whole, checked) if lost.whole in line else checked
+            yield f"`{lost.whole}` passes even if {program.name} fails; write: {whole}"
+        case ";" if not program.strict and not used:
+            yield f"the exit code of `{lost.whole}` is not {program.name}'s; write: set -e; {line}"
+        case "&":
+            yield f"`{lost.whole}` does not wait for {program.name}; write: {lost.whole.removesuffix(' &')}"

@@ -1,21 +1,22 @@
-"""Faults of a validator's command line, found before it runs: syntax errors, missing programs, hidden exit codes."""
+"""What only a person can correct in a validator's command line: found before it runs, or in what it printed."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 
-from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.shell_programs import SHELLS, Program, programs
-from goalrunner.core.shell_syntax import Lost
+from goalrunner.core.ports import HIDDEN
+from goalrunner.core.shell_programs import Program, programs
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.runners import calls
+from goalrunner.validators.check_files import make_targets, makefile_in, package_scripts, text_of
+from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE, calls
 from goalrunner.validators.spec_validator import Place
 
 _PLAIN = re.compile(r"[\w.+@%,:/-]+")
@@ -34,6 +35,17 @@ _TRANSPARENT = frozenset("env exec command nohup nice timeout sh bash dash cover
 _LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Folders of a workspace in which programs are installed."""
 _PARSE_TIMEOUT = 10.0
+_TOOLS = frozenset(
+    """
+    ruff mypy pyright flake8 pylint black isort bandit tox nox pytest unittest behave build coverage nose2 pip pre_commit
+    sphinx twine uv
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Modules that are started with `python -m` to check or build a project. The agent's work does not provide them."""
+_NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
+_UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
+_OF_PLUGINS = re.compile(r"-n|--(?:(?:no-)?cov|benchmark|dist|numprocesses|reruns|timeout)")
+"""Beginnings of options of pytest that a plugin brings, rather than a conftest.py."""
 
 
 def _path(place: Place) -> str:
@@ -125,57 +137,146 @@ def stem(path: str) -> str:
     return _AROUND.sub("", Path(path).name)
 
 
-_SURE = frozenset({"true", ":", "echo", "printf"})
-_NO_CHECKS = _SURE | frozenset(
+def obstacle(result: ValidatorResult, place: Place) -> str:
+    """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
+
+    A missing script, module or test may be what the agent is to create. So may a program that a script of the workspace
+    needs.
     """
-    cd rm mkdir cp mv touch chmod ln export set unset source . trap sleep kill pkill wait read exit test [ [[ (( cat ls
-    find git sed awk sort cut tr wc head tail date env which command type seq yes tee
-    """.split()  # noqa: SIM905 - a table, to be read
+    line, output = result.command, result.feedback
+    module = _NO_MODULE.search(output) if result.exit_code == 1 else None
+    if module and module[2] in _TOOLS and any(one.module and one.words[0] == module[2] for one in programs(line)):
+        hint = f"{module[1]} -m pip install {module[2].replace('_', '-')}"
+        return f"No module named {module[2]}; {hint}, in [workspace] setup if checks run in a fresh checkout"
+    if result.reason == "not_found":
+        return _not_started(result, place)
+    if "Illegal option -o pipefail" in output and "pipefail" in line:
+        return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
+    if result.exit_code == PYTEST_USAGE and (option := _option_of_plugin(line, output)):
+        return f"pytest does not know {option}; install its plugin, or remove it from the goal file"
+    return ""
+
+
+def _not_started(result: ValidatorResult, place: Place) -> str:
+    """Return why a program of the line itself could not be started; `summary` is the message of the shell."""
+    message = result.summary
+    if message == f"{SHELL}: not found":
+        return message
+    if HIDDEN in message:
+        return f'{message}; name its real folder in PATH, or write [workspace] sandbox = "none"'
+    for program in programs(result.command):
+        for missing, hint in missing_words(program, place):
+            if re.search(rf"(?<![\w./-]){re.escape(missing.partition(':')[0])}(?![\w./-])", message):
+                return f"{missing}; {hint}"
+        path, word = _path_of(program, place)
+        if path and word in message and not path.is_relative_to(place.workspace):
+            return f"{message}; correct its path, or provide {path}"
+    return ""
+
+
+def _path_of(program: Program, place: Place) -> tuple[Path | None, str]:
+    """Return the path that a program is started by if it cannot be executed, and the word for it with variables expanded."""
+    word = re.sub(r"\$\{?(\w+)\}?", lambda found: place.env.get(found[1], found[0]), (program.words[:1] or ("",))[0])
+    path = Path(os.path.normpath(place.folder / program.folder / word))
+    return (None if "/" not in word or os.access(path, os.X_OK) else path), word
+
+
+def _option_of_plugin(command: str, output: str) -> str:
+    """Return the option of the line itself that pytest refuses for lack of a plugin; else empty."""
+    words = {word for call in calls(command) if call.runner.name == "pytest" for word in call.arguments}
+    found = _UNKNOWN_OPTION.search(output)
+    refused = found[1].split() if found else []
+    names = (word.partition("=")[0] for word in refused if {word, word.partition("=")[0]} & words)
+    return next(filter(_OF_PLUGINS.match, names), "")
+
+
+_UNKNOWN = re.compile(
+    r"^ERROR: (?:file or directory )?not found: (?P<test>.+)$"
+    r"|^make: \*\*\* No rule to make target ['`](?P<target>[^']+)'\.  Stop"
+    r"|\bMissing script: \"?(?P<script>[\w:.-]+)",
+    re.MULTILINE,
 )
-"""Programs that prepare or print rather than check."""
-_INDULGENT = {
-    "--passWithNoTests": "passes if there is no test",
-    "--exit-zero": "always passes",
-    "--ignore-errors": "passes even if its commands fail",
-    "make -i": "passes even if its commands fail",
-}
+"""How pytest, make, and npm or pnpm name what they do not find."""
+_TESTS = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py")
+_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "env"})
+_MOST = 20_000
+"""Files of a workspace that are looked at."""
+_WRITES_TESTS = re.compile(r"\b(?:add|cover|create|extend|implement|write)\b[^.\n]*\btests?\b", re.IGNORECASE)
+"""A goal's text that asks for tests."""
+_FUNCTIONS = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(test\w*)", re.MULTILINE | re.IGNORECASE)
 
 
-def weaknesses_of(spec: ValidatorSpec) -> tuple[str, ...]:
-    """Return the traps of a validator's command line; none if its output decides, or if it is to fail."""
-    decides = spec.run and spec.expect.output is None and not spec.expect.exit_code
-    return tuple(dict.fromkeys(_traps(spec.run or ""))) if decides else ()
+def mistyped(result: ValidatorResult, place: Place, goal_text: str) -> str:
+    """Return a message if a line names something that does not exist at the baseline and is misspelled; else empty.
+
+    Names in the goal's text may be what the agent is to create, and so may tests if the goal asks for tests.
+    """
+    if result.exit_code == PYTEST_NO_TESTS:
+        return "" if _WRITES_TESTS.search(goal_text) else _folder_of_sources(result.command, place)
+    for program in programs(result.command) if result.exit_code == NOT_EXECUTABLE else ():
+        script, word = _path_of(program, place)
+        # Validators see their own scripts in their original state, so the work cannot change this.
+        if script and script.is_file() and script.is_relative_to(place.workspace) and not _names(goal_text, word):
+            return f"{word} cannot be executed; chmod +x {word}"
+    found = _UNKNOWN.search(result.feedback)
+    word, near = _similar(found, place) if found else ("", "")
+    is_work = _names(goal_text, word) or (found and found["test"] and _WRITES_TESTS.search(goal_text))
+    return "" if not near or is_work or word not in result.command else f"{word} does not exist; did you mean {near}?"
 
 
-def _traps(command: str) -> Iterator[str]:
-    found = programs(command)
-    direct = [call.program for call in calls(command)]
-    # One program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
-    given = [word for one in found if one.name not in _SURE for word in (*one.words[1:], *one.assignments)]
-    used = any("$?" in word or "PIPESTATUS" in word for word in given)
-    last = [program for program in found if program.name and program.name not in _NO_CHECKS][-1:]
-    for program in (program for program in found if program in direct or program in last):
-        for word in program.words[1:]:
-            if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(f"{program.name} {word}"):
-                yield f"`{word}` of {program.name} {reason}"
-        if program.command.lost is not None:
-            yield from _of_position(program, program.command.lost, command, used=used)
+def _similar(found: re.Match[str], place: Place) -> tuple[str, str]:
+    """Return the name that was not found, and the existing one that is similar; empty if there is none."""
+    if target := found["target"]:
+        makefile = place.folder / (makefile_in(place.folder) or "Makefile")
+        return target, misspelled(target, make_targets(text_of(makefile)))
+    if script := found["script"]:
+        return script, misspelled(script, package_scripts(text_of(place.folder / "package.json")))
+    path, _, test = found["test"].partition("::")
+    path = os.path.relpath(place.folder / path, str(place.folder))
+    if not test:
+        return path, _similar_path(path, place)
+    name = test.rpartition("::")[2].partition("[")[0]
+    return name, misspelled(name, _FUNCTIONS.findall(text_of(place.folder / path)))
 
 
-def _of_position(program: Program, lost: Lost, command: str, *, used: bool) -> Iterator[str]:
-    """Yield why a program's exit code is lost, with a line to write instead."""
-    inner = programs(lost.instead)
-    instead = inner[-1].name if inner else next(iter(lost.instead.split()), lost.instead)
-    line = lost.whole if any(name in SHELLS for name in program.through) else command
-    match lost.how:
-        case "|" if not program.pipefail:
-            checked = f"bash -o pipefail -c {shlex.quote(line)}"
-            yield f"the exit code of `{lost.whole}` is {instead}'s; write: {checked}"
-        case "||" if instead in _SURE or lost.instead == "exit 0":
-            checked = lost.whole.removesuffix(f" || {lost.instead}")
-            whole = line.replace(lost.whole, checked) if lost.whole in line else checked
-            yield f"`{lost.whole}` passes even if {program.name} fails; write: {whole}"
-        case ";" if not program.strict and not used:
-            yield f"the exit code of `{lost.whole}` is not {program.name}'s; write: set -e; {line}"
-        case "&":
-            yield f"`{lost.whole}` does not wait for {program.name}; write: {lost.whole.removesuffix(' &')}"
+def _names(text: str, path: str) -> bool:
+    """Return whether a text contains the last part of a path, with or without the affixes of test names."""
+    words = "|".join(re.escape(word) for word in {Path(path).name, stem(path)} if word)
+    return bool(words) and re.search(rf"(?<![\w-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def _test_files(workspace: Path) -> list[Path]:
+    """Return the files with tests, by the names that pytest looks for, relative to the workspace."""
+    found: list[Path] = []
+    seen = 0
+    for folder, folders, names in os.walk(workspace):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
+        found += [Path(folder, name).relative_to(workspace) for name in sorted(names) if _TESTS.fullmatch(name)]
+        seen += len(names)
+        if seen > _MOST:
+            break
+    return found
+
+
+def _similar_path(path: str, place: Place) -> str:
+    """Return the file or folder with tests that a path means: of the same name elsewhere, or of a similar one."""
+    name, files = Path(path).name, _test_files(place.workspace)
+    is_file = path.endswith(".py")
+    known = set(files) if is_file else {folder for file in files for folder in file.parents if folder.name}
+    near = name if name in {one.name for one in known} else misspelled(name, {one.name for one in known})
+    if is_file and near != name and stem(near).removesuffix("s") == stem(name).removesuffix("s"):
+        return ""  # a plural may be a new file
+    same = sorted((one for one in known if one.name == near), key=lambda one: len(one.parts))
+    return str(same[0]) if len(same) == 1 or (same and not is_file) else ""
+
+
+def _folder_of_sources(line: str, place: Place) -> str:
+    """Return the folder of sources in which a line looks for tests, and the one that has them; empty if none is certain."""
+    files = _test_files(place.workspace)
+    tops = {file.parts[0] for file in files if len(file.parts) > 1}
+    for word in (word for call in calls(line) if call.runner.name == "pytest" for word in call.arguments):
+        folder = place.folder / word
+        has_tests = any((place.workspace / file).is_relative_to(folder) for file in files)
+        if folder.is_dir() and not has_tests and any(folder.rglob("*.py")) and len(tops) == 1:
+            return f"no tests collected in {word}; did you mean {min(tops)}?"
+    return ""

@@ -19,8 +19,8 @@ from goalrunner.core.ports import Completion, Launcher, ValidationContext
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
+from goalrunner.validators.command_lines import mistyped, obstacle
 from goalrunner.validators.fewer_tests import ended_early
-from goalrunner.validators.obstacles import mistyped, obstacle
 from goalrunner.validators.runners import RUNNERS, Summary, calls, reports_needed
 from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of, passed_variables
 from goalrunner.validators.suites import Output, SuiteReader

@@ -1,14 +1,15 @@
-"""The tests in the output of a validator: its summaries in one line, and as a record."""
+"""What the output of a validator tells: the tests that ran, and whether the environment may be why it is red."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.verdict import RunnerCount, SuiteRecord
+from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
 from goalrunner.validators.check_files import lines_followed, text_of
 from goalrunner.validators.runners import (
     CARGO_RESULT,
@@ -229,3 +230,39 @@ def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     """Return what a validator runs, as far as it can be found, with the options of pytest in the project's configuration."""
     found = [*lines_followed(spec, workspace), *(text_of(cwd / name) for name in _SETTINGS)]
     return "\n".join(filter(None, (*found, *_ADDOPTS.findall(text_of(cwd / "pyproject.toml")))))
+
+
+_ENVIRONMENTAL = re.compile(
+    r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
+    r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
+    re.IGNORECASE,
+)
+"""Output of checks that miss something in their environment, rather than finding a fault in the work."""
+_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
+_BY_KERNEL = re.compile(
+    rf"EXDEV|cross-device link|{_NO_SPACE.pattern}|Operation not permitted|unshare\b.*failed|Read-only file system",
+    re.IGNORECASE,
+)
+"""Output about calls that the kernel refuses in the check environment and may allow outside of it."""
+_FREE_BYTES = 1_000_000
+_PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
+
+
+def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
+    """Return whether a red result may be the fault of the environment: a missing program or module, or no tests.
+
+    With `incomplete`, a part of the workspace is missing, so messages about missing files count as well.
+    """
+    if result.exit_code in (126, 127) or result.reason == "not_found" or result.cannot_run:
+        return True
+    if result.exit_code in _PYTEST_ERRORS and "pytest" in result.command:
+        return True
+    patterns = (_BY_KERNEL, _ENVIRONMENTAL) if incomplete else (_BY_KERNEL,)
+    return any(pattern.search(result.feedback) for pattern in patterns)
+
+
+def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
+    """Return why validators failed if one reports that the disk is full and nothing can be written in a folder; else ""."""
+    if not any(not result.passed and _NO_SPACE.search(result.feedback) for result in results):
+        return ""
+    return f"no space left in {folder}" if shutil.disk_usage(folder).free < _FREE_BYTES else ""
