@@ -19,10 +19,9 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import UNREADABLE, LLMJudge, judge_goal_async
-from goalrunner.judge.excerpt import tokens
 from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_OUTCOME_SCHEMA, JUDGE_SYSTEM_PROMPT
 from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
-from tests.support.trails import said, seen, trail
+from tests.support.trails import said, seen, tokens, trail
 
 REQUEST = AuditRequest(
     objective="Make the tests pass.",

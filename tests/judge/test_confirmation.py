@@ -13,11 +13,10 @@ from goalrunner.core.errors import BudgetExhausted, ProviderUnavailable
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import AuditRequest, Confirmation
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.excerpt import tokens
 from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT, OPINION_SCHEMA
 from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_confirmation
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
-from tests.support.trails import said, seen, trail
+from tests.support.trails import said, seen, tokens, trail
 
 REQUEST = AuditRequest(
     objective="Deploy it.",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.judge.evidence import render_trail
-from goalrunner.judge.excerpt import TOKEN, price, tokens
-from tests.support.trails import said, seen, trail
+from goalrunner.judge.excerpt import TOKEN, price
+from tests.support.trails import said, seen, tokens, trail
 
 NONCE = "5f3a9c"
 ROOM = 10_000 * TOKEN

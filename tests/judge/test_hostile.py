@@ -10,12 +10,12 @@ import pytest
 
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.excerpt import is_forged, tokens
+from goalrunner.judge.excerpt import is_forged
 from goalrunner.judge.prompt_builder import audit_prompt
 from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT
 from goalrunner.judge.text_matching import LEFT_OUT
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
-from tests.support.trails import said, seen, trail
+from tests.support.trails import said, seen, tokens, trail
 
 NONCE = "5f3a9c"
 

@@ -15,11 +15,10 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge.excerpt import tokens
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, check_room, least_tokens
 from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_SYSTEM_PROMPT, repair_prompt
 from goalrunner.judge.text_matching import LEFT_OUT
-from tests.support.trails import said, seen, trail
+from tests.support.trails import said, seen, tokens, trail
 
 NONCE = "5f3a9c"
 

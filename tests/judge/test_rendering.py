@@ -103,6 +103,8 @@ def test_a_heading_says_whose_word_an_observation_is() -> None:
     assert heading(item, {}) == "[o12] shell, reported by claude (exit 0)"
     assert heading(item, {"o12": "a.py changed"}) == "[o12] shell, reported by claude (exit 0) - stale: a.py changed"
     assert index_line(item, {}) == "o12 shell, reported by claude (exit 0)"
+    named, _ = seen(12, "", facts=("exit 0",), names=("order:O-104",))
+    assert heading(named, {}) == "[o12] shell (exit 0) order:O-104"
 
 
 def test_what_an_agent_reports_as_its_facts_shows_no_heading_of_the_runner() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.excerpt import TOKEN, beginning, ending, price, tokens
+from goalrunner.judge.excerpt import TOKEN, beginning, ending, price
+from tests.support.trails import tokens
 
 texts = st.text(st.one_of(st.characters(), st.sampled_from("ab C1.\n é好🎉\ud800")), max_size=120)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.judge.excerpt import TOKEN, price
 
 
 def seen(
@@ -37,3 +38,8 @@ def trail(*pairs: tuple[Observation | Claim, str]) -> Trail:
         return texts[id(item)]
 
     return Trail(items=items, read=read)
+
+
+def tokens(text: str) -> int:
+    """The tokens of a text by the judge's estimate, rounded up."""
+    return -(-price(text) // TOKEN)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail
-from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, fence, price
+from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, fence, fenced, inert, price
 from goalrunner.judge.text_matching import LEFT_OUT, folded
 
 Item = Observation | Claim
@@ -62,45 +62,43 @@ def deliverable_response(trail: Trail, deliverable: Literal["workspace", "respon
 def observation_block(item: Observation, text: str, room: int, nonce: str, stale: Stale) -> str:
     """Return an observation with its output `text`, at a price of at most `room`, or of LEAST."""
     parts = [heading(item, stale).replace(nonce, "fence")]
-    text = text.strip("\r\n")
-    output = fence("output", "", nonce) if text else "(no output)"
-    left = room - price(f"{parts[0]}\n{output}")
     if item.command:
-        left -= price(fence("command", "", nonce)) + 1
-        command = excerpt(item.command, min(_COMMAND, left // 3), nonce)
-        left -= price(command)
-        parts.append(fence("command", command, nonce, harmless=True))
-    shown = excerpt(text, left, nonce) if text else ""
-    parts.append(fence("output", shown, nonce, harmless=True) if shown.strip() else "(no output)")
+        parts.append(fenced("command", item.command, min(_COMMAND, (room - price(parts[0])) // 3), nonce))
+    left = room - price("\n".join([*parts, fence("output", "", nonce)]))
+    output = excerpt(text.strip("\r\n"), left, nonce)
+    parts.append(fence("output", output, nonce) if output.strip() else "(no output)")
     return "\n".join(parts)
 
 
 def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
     """Return a claim of the agent, at a price of at most `room`, or of LEAST."""
     title = f"claim of the agent (round {item.round}), no evidence\n"
-    shown = excerpt(text.strip(), room - price(title + fence("claim", "", nonce)), nonce)
-    return title + fence("claim", shown, nonce, harmless=True)
+    return title + fenced("claim", text.strip(), room - price(title), nonce)
 
 
 def heading(item: Observation, stale: Stale) -> str:
     """Return the observation's heading on one line. Brackets in names are removed: they could look like facts."""
-    source = shortened(without_brackets(item.source), _REPORTED_SOURCE if item.reported_by else _SOURCE)
-    facts = beginning(", ".join(shortened(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)
-    # A reason may name files, and the agent chooses their names.
-    why = shortened(without_brackets(stale.get(item.id, "")), _REASON) or "something changed after it"
-    reason = f" - stale: {why}" if item.id in stale else ""
-    names = shortened("".join(f" {name}" for name in item.names), _NAMES)
-    return f"[{item.id}] {source}{_reporter(item)}{f' ({facts})' if facts else ''}{names}{reason}"
+    parts = [f"[{item.id}] {_named(item.source, _REPORTED_SOURCE if item.reported_by else _SOURCE)}"]
+    if item.reported_by:
+        parts.append(f", reported by {_named(item.reported_by, _REPORTER)}")
+    if item.facts:
+        parts.append(f" ({beginning(', '.join(shortened(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)})")
+    if item.names:
+        parts.append(f" {shortened(' '.join(item.names), _NAMES)}")
+    if item.id in stale:
+        # A reason may name files, and the agent chooses their names.
+        parts.append(f" - stale: {_named(stale[item.id], _REASON) or 'something changed after it'}")
+    return "".join(parts)
+
+
+def _named(text: str, room: int) -> str:
+    return shortened(without_brackets(text), room)
 
 
 def index_line(item: Observation, stale: Stale) -> str:
     """Return a line for the list of observations that are not shown. Unlike a heading it begins with the bare id."""
     command = f": {shortened(item.command, _LINE)}" if item.command else ""
     return f"{heading(item, stale).replace('[', '', 1).replace(']', '', 1)}{command}"
-
-
-def _reporter(item: Observation) -> str:
-    return f", reported by {shortened(without_brackets(item.reported_by), _REPORTER)}" if item.reported_by else ""
 
 
 def render_trail(
@@ -225,7 +223,7 @@ def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> lis
         return [note]
     if more := len(observations) - len(lines):
         lines.insert(0, f"[… {more:,} more not listed …]")
-    return [f"{note}\n{fence('index', chr(10).join(lines), nonce)}"]
+    return [f"{note}\n{fence('index', inert(chr(10).join(lines), nonce), nonce)}"]
 
 
 def _counted(number: int, noun: str) -> str:

@@ -26,11 +26,6 @@ def price(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def tokens(text: str) -> int:
-    """Return the tokens of a text by our estimate, rounded up."""
-    return -(-price(text) // TOKEN)
-
-
 def beginning(text: str, room: int) -> str:
     """Return the longest beginning that costs at most `room`."""
     room = max(0, room)
@@ -117,21 +112,21 @@ def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
     last = room // 4
     tail = len(text) - len(ending(text, min(last, room - gap)))
     left = room - gap - price(text[:head])
-    kept = []
+    kept = [(0, head)]
     for start, end in decisive(text):
         needed = price(text[start:end]) + gap
         if head < end <= tail and needed <= left - last:
             kept.append((start, end))
             left -= needed
     kept.append((max(_tail(text, left), cut + 1 if hidden else 0), len(text)))
-    pieces, position = [text[:head]], head
+    pieces, position = [""], 0
     for start, end in sorted(kept):
-        missing = start - position + (hidden if position <= cut <= start else 0)
-        if missing <= gap and price(text[position:start]) <= gap:
-            pieces.append(pieces.pop() + text[position:end])
+        omitted = start - position + (hidden if position <= cut <= start else 0)
+        if omitted <= gap and price(text[position:start]) <= gap:  # a mark would be as long as the omission
+            pieces[-1] += text[position:end]
         elif end > position:
-            pieces.append(mark(missing))
-            pieces.append(INERT + text[start:end] if is_forged(text[start:end].split("\n", 1)[0]) else text[start:end])
+            forged = is_forged(text[start:end].split("\n", 1)[0])
+            pieces += [mark(omitted), f"{INERT if forged else ''}{text[start:end]}"]
         position = max(position, end)
     return "\n".join(filter(None, pieces))
 
@@ -159,10 +154,14 @@ _BREAKS = re.compile("\r\n|[\r\u000b\u000c\u001c-\u001e\u0085\u2028\u2029]")
 _LOOKED_AT = 300
 
 
-def fence(name: str, text: str, nonce: str, *, harmless: bool = False) -> str:
-    """Return a text between fences that it cannot close. With `harmless`, every line stays as it is: for texts of the goal."""
-    body = text.replace(nonce, "[fence]") if harmless else inert(text, nonce)
-    return f"<{name} {nonce}>\n{body}\n</{name} {nonce}>"
+def fence(name: str, text: str, nonce: str) -> str:
+    """Return a text between fences that it cannot close."""
+    return f"<{name} {nonce}>\n{text.replace(nonce, '[fence]')}\n</{name} {nonce}>"
+
+
+def fenced(name: str, text: str, room: int, nonce: str) -> str:
+    """Return an excerpt of a text between fences, at a price of at most `room`, but at least that of the smallest one."""
+    return fence(name, excerpt(text, room - price(fence(name, "", nonce)), nonce), nonce)
 
 
 def inert(text: str, nonce: str) -> str:

@@ -59,8 +59,8 @@ def says_something(text: str) -> bool:
 LEFT_OUT = re.compile(r"\[(?:…|\.\.\.) [\d,]{1,20} characters left out (?:…|\.\.\.)\]")
 """The mark of an omission inside a text, as shown and as normalised."""
 
-SEARCHED = 64_000_000
-"""Characters at the end of an output that are searched. Programs print their summaries there."""
+SEARCHED = 1_000_000
+"""Characters at each end of an output that are searched. Excerpts for the judge are from shorter ends."""
 
 LONGEST = 20_000
 """Characters of a quote; a longer one never matches."""
@@ -92,7 +92,9 @@ class Output:
     """An output in which quotes are searched: as it is and, if that fails, without the numbers of its lines."""
 
     def __init__(self, output: str) -> None:
-        shown = readable(output[-SEARCHED:])
+        if len(output) > 2 * SEARCHED:
+            output = f"{output[:SEARCHED]}\n[…]\n{output[-SEARCHED:]}"
+        shown = readable(output)
         self._lines = [_lines_of(text) for text in dict.fromkeys([shown, without_line_numbers(shown)])]
 
     def holds(self, form: str, *, anywhere: bool = False) -> bool:
