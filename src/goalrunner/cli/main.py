@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -94,6 +93,8 @@ def error_text(error: GoalError) -> str:
 
 def _crash_text(error: Exception) -> str:
     """Return the traceback without secrets, and a last line that names the error."""
+    import traceback
+
     from goalrunner.records.redaction import Redactor
     from goalrunner.reports.layout import clean
 
