@@ -1,4 +1,4 @@
-"""Detection of test commands and agents."""
+"""Detection of test commands, source folders and agents."""
 
 from __future__ import annotations
 
@@ -74,6 +74,26 @@ def test_the_test_commands(case: str) -> None:
     assert [item.command for item in found.commands] == expected
     assert all(item.why for item in found.commands)
     assert found.is_empty is (not files)
+
+
+FOLDERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "src layout": ("src/a/b.py tests/test_b.py setup.py pyproject.toml docs/conf.py", ("src/**",)),
+    "flat layout": ("pkg/a.py pkg/__init__.py tests/test_b.py", ("pkg/**",)),
+    "a module": ("slugs.py test_slugs.py conftest.py", ()),
+    "go": ("a.go a_test.go sub/b.go sub/b_test.go", ()),
+    "tests beside the sources": ("src/a.ts src/a.test.ts", ()),
+    "tests in the package": ("pkg/a.py pkg/tests/test_a.py", ()),
+    "rust": ("src/lib.rs tests/api.rs build.rs", ("src/**",)),
+    "no tests": ("src/a.py README.md", ()),
+    "only tests": ("tests/test_a.py", ()),
+    "a configuration is no source": ("lib/a.js vite.config.js test/a.js", ("lib/**",)),
+}
+
+
+@pytest.mark.parametrize("case", FOLDERS)
+def test_the_folders_that_may_change_are_those_of_sources_alone(case: str) -> None:
+    names, editable = FOLDERS[case]
+    assert detect(names.split(), lambda _: "", lambda _: False).editable == editable
 
 
 def test_a_real_folder_is_read_without_ignored_files(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Detecting a project's test command, and the agents and keys of the machine, to propose a goal."""
+"""Detecting a project's test command and layout, and the agents and keys of the machine, to propose a goal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
 
+_MOST_FOLDERS = 6  # entries of `editable`; with more source folders, the default protection of tests is enough
+_SOURCES = {"py", "js", "jsx", "ts", "tsx", "mjs", "cjs", "rs", "go", "c", "h", "cc", "cpp", "java", "kt", "rb", "php"}
+_NO_SOURCES = {"docs", "doc", "examples", "example", "benchmarks", "bench", "scripts", "tools", "ci", "node_modules"}
+_NO_MODULES = {"setup.py", "conftest.py", "noxfile.py", "build.rs", "gulpfile.js"}
 _TEST_FOLDERS = {"test", "tests", "spec", "specs", "__tests__", "testing", "e2e"}
 _TEST_MODULE = r"(.*/)?(test\w*|\w+_tests?)\.py"
 _PYTEST = (
@@ -45,6 +49,7 @@ class Project:
     """A project that was detected in a folder. `commands` are test commands, the best one first."""
 
     commands: tuple[Found, ...] = ()
+    editable: tuple[str, ...] = ()
     is_empty: bool = False
 
 
@@ -68,7 +73,7 @@ def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Proj
     names = frozenset(paths)
     tests = frozenset(path for path in names if is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1]))
     commands = (*_python(names, tests, read, has), *_others(names, read))
-    return Project(tuple({found.command: found for found in commands}.values()), not names)
+    return Project(tuple({found.command: found for found in commands}.values()), _editable(names, tests), not names)
 
 
 def _containing(names: Iterable[str], pattern: str, text: str, read: Read) -> str:
@@ -116,6 +121,23 @@ def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
     make = next((name for name in ("Makefile", "makefile", "GNUmakefile") if name in names), "")
     if make and (target := re.search(r"(?m)^(test|tests|check)\s*:(?!=)", read(make))):
         yield Found(f"make {target[1]}", f"{make}: target {target[1]}")
+
+
+def _editable(names: frozenset[str], tests: frozenset[str]) -> tuple[str, ...]:
+    """Return the source folders as patterns for `editable`; empty if tests and sources are not in separate folders."""
+    sources = {path for path in names - tests if _is_source(path)}
+    tops = {path.partition("/")[0] for path in sources}
+    mixed = any("/" in path and path.partition("/")[0] in tops for path in tests)
+    if mixed or not tests or len(tops) > _MOST_FOLDERS or not all("/" in path for path in sources):
+        return ()
+    return tuple(f"{top}/**" for top in sorted(tops))
+
+
+def _is_source(path: str) -> bool:
+    first, _, _ = path.partition("/")
+    is_code = path.rpartition(".")[2] in _SOURCES and not path.startswith(".")
+    is_config = "/" not in path and (path in _NO_MODULES or ".config." in path)
+    return is_code and first not in _NO_SOURCES and not is_config
 
 
 @dataclass(frozen=True)

@@ -133,8 +133,8 @@ def init(
 ) -> int:
     """Write goal.toml for the project in the current folder.
 
-    Detects the test command (pytest, unittest, tox, nox, npm, cargo, go, make), installed agents, keys and the sandbox.
-    Runs the validator once and shows the file. At a terminal, it asks before it writes. No model is called.
+    Detects the test command (pytest, unittest, tox, nox, npm, cargo, go, make), the source and test folders, installed agents,
+    keys and the sandbox. Runs the validator once and shows the file. At a terminal, it asks before it writes. No model is called.
     """
     ask = output.is_interactive() and not yes
     path = Path(goals.DEFAULT)
@@ -186,7 +186,7 @@ class _Proposal:
 
     @property
     def goal(self) -> Goal:
-        workspace = {"path": str(goals.current_folder())}
+        workspace = {"path": str(goals.current_folder()), "editable": self.project.editable}
         return Goal(objective=_GREEN_TESTS, validator=self.command, workspace=workspace)
 
     def detected(self) -> Iterator[str]:
@@ -218,7 +218,7 @@ class _Proposal:
 
     def text(self, objective: str, schema_path: Path, *, is_done: bool) -> str:
         """Return the goal file."""
-        agent = self.agent
+        agent, editable = self.agent, self.project.editable
         rows = [
             (f"#:schema {schema_path.as_uri()}", ""),
             ("# goal check   tests this file and runs the validator once", ""),
@@ -235,17 +235,18 @@ class _Proposal:
         else:
             rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}", ""))
         judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
+        rule = f"editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
         rows += [
             (judge, "audits the evidence once the validator passes"),
             ("max_iterations = 10", "rounds"),
             ('timeout = "1h"\n\n[workspace]', ""),
-            ('# editable = ["src/**"]', "validators see all other files as they are now; default: existing tests"),
+            (rule, "validators see all others as they are now, and no new ones" if editable else "besides tests"),
             ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
         ]
         return "".join(f"{f'{line:<38} # {comment}' if comment else line}\n" for line, comment in rows)
 
 
-def _toml(value: str) -> str:
+def _toml(value: str | tuple[str, ...]) -> str:
     """Return a value as TOML on one line; TOML shares its strings with JSON, except for DEL."""
     return json_module.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
