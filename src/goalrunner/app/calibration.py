@@ -15,7 +15,7 @@ from goalrunner.app.judge_statistics import Agreement, JudgeStatistics, Series, 
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.app.run_options import goal_judge
 from goalrunner.core.errors import UsageError
-from goalrunner.core.field_types import Frozen
+from goalrunner.core.field_types import Frozen, first_problem
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
@@ -60,9 +60,7 @@ def read_dataset(path: Path) -> list[Sample]:
         try:
             sample = Sample.model_validate_json(text)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = "".join(f"{key}: " for key in first["loc"][:1])
-            raise UsageError(f"{path}:{number}  {where}{first['msg'].removeprefix('Value error, ')}", _FORM) from None
+            raise UsageError(f"{path}:{number}  {first_problem(error)}", _FORM) from None
         samples.append(sample.model_copy(update={"line": number, "folder": path.parent}))
     if not samples:
         raise UsageError(f"{path}: the dataset has no samples", _FORM)

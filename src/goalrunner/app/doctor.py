@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.agents.external_agents import ACP, COMMAND
-from goalrunner.app.agents import Check, find_program, model_check, sign_in_check, versions, ways_of
+from goalrunner.app.agents import Check, model_check, sign_in_check, versions, ways_of
 from goalrunner.app.build import check
 from goalrunner.app.external_agent import check_installed, resolve_agent
 from goalrunner.app.keywords import Callback
@@ -48,14 +48,11 @@ def try_round(goal: Goal, environ: dict[str, str]) -> tuple[Check, Usage]:
     folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
     workspace = folder / "workspace"
     workspace.mkdir()
-    config, own = goal.workspace, goal.agent
-    program, path = find_program(own.command, environ, Path(config.path or ".").resolve())
-    if own.command and "/" in program and path:  # it lies in the goal's own workspace
-        own = own.model_copy(update={"command": (own.command[0].replace(program, path, 1), *own.command[1:])})
+    config = goal.workspace
     trial = Goal(
         objective=f"Create the file {_FILE} with the text: {_TEXT}",
         validators=(ValidatorSpec(name="file", run=f'test "$(cat {_FILE})" = "{_TEXT}"'),),
-        agent=own,
+        agent=goal.agent,
         agents=goal.agents,
         workspace=WorkspaceConfig(path=str(workspace), sandbox=config.sandbox, network=config.network),
         max_iterations=1,

@@ -44,12 +44,9 @@ class Measure:
     name: str
     good: int
     samples: int
-    faults: tuple[str, ...] = ()
-
-    @property
-    def rate(self) -> float | None:
-        """The share of good samples; None if there were none, so that nothing is known."""
-        return self.good / self.samples if self.samples else None
+    faults: tuple[str, ...]
+    rate: float | None
+    """The share of good samples; None if there were none, so that nothing is known."""
 
 
 def measure(folders: Sequence[RunFolder]) -> tuple[Measure, ...]:
@@ -58,10 +55,12 @@ def measure(folders: Sequence[RunFolder]) -> tuple[Measure, ...]:
     for folder in folders:
         for name, fault in _samples(folder):
             found[name].append(f"{folder.run_id}: {fault}" if fault else "")
-    return tuple(
-        Measure(name, sum(not one for one in samples), len(samples), tuple(filter(None, samples))[:_SHOWN])
-        for name, samples in found.items()
-    )
+    measures = []
+    for name, samples in found.items():
+        faults, number = [fault for fault in samples if fault], len(samples)
+        good = number - len(faults)
+        measures.append(Measure(name, good, number, tuple(faults[:_SHOWN]), good / number if number else None))
+    return tuple(measures)
 
 
 def _samples(folder: RunFolder) -> Iterator[tuple[str, str]]:

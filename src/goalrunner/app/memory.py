@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError, one_line, record_errors
 from goalrunner.core.events import MemoryKind, MemoryPromoted
-from goalrunner.core.field_types import Frozen
+from goalrunner.core.field_types import Frozen, first_problem
 from goalrunner.core.ports import Clock
 from goalrunner.core.summary import observations_of
 from goalrunner.records.artifacts import ArtifactStore
@@ -78,9 +78,7 @@ def _read(home: Path) -> tuple[list[MemoryItem], list[str], list[bytes]]:
         try:
             items.append(MemoryItem.model_validate_json(raw))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            what = ".".join(map(str, (*first["loc"], first["msg"])))
-            damages.append(f"{path}:{number}: {what}; the line is ignored")
+            damages.append(f"{path}:{number}: {first_problem(error)}; the line is ignored")
     return items, damages, lines
 
 

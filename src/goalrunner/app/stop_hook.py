@@ -23,7 +23,8 @@ from goalrunner.app.library import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
 from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors
+from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors, shortened
+from goalrunner.core.field_types import first_problem
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
@@ -64,9 +65,7 @@ class HookEvent(BaseModel):
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = "".join(f"{key}: " for key in first["loc"])
-            raise UsageError(f"the JSON on stdin is no event of a hook: {where}{first['msg']}") from None
+            raise UsageError(f"the JSON on stdin is no event of a hook: {first_problem(error)}") from None
 
 
 def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> Answer:
@@ -191,9 +190,7 @@ class _Session:
         if isinstance(step, GoalDone):
             return _allowed(_ending(step.outcome))
         self._keep()
-        half, text = _LONGEST // 2, step.followup
-        cut = text if len(text) <= _LONGEST else f"{text[:half]}\n[...]\n{text[-half:]}"
-        return {"decision": "block", "reason": cut}
+        return {"decision": "block", "reason": shortened(step.followup, _LONGEST)}
 
     def _state(self) -> RunState | None:
         """Return the state of the session's run; None if there is none, or none any more."""

@@ -198,6 +198,5 @@ def measure(
     for one in found:
         rate = "unknown" if one.rate is None else f"{one.rate:.4f}"
         rows.append((one.name, rate, f"{one.good:,}", f"{one.samples:,}", one_line("; ".join(one.faults)) or "-"))
-    value = [{**asdict(one), "rate": one.rate} for one in found]
-    output.say(value if json else lines_text(table(rows, output.columns(), _NARROWEST)))
+    output.say(list(map(asdict, found)) if json else lines_text(table(rows, output.columns(), _NARROWEST)))
     return int(any(one.faults for one in found))

@@ -13,7 +13,7 @@ import string
 import warnings
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from goalrunner.core.errors import braced, quoted, shown
 
@@ -24,6 +24,13 @@ class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True
     )
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem of an invalid record, in words: "label: Field required"."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place, message = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
 
 
 FROM_FILE = {"file": True}
