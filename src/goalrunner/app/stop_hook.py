@@ -78,10 +78,8 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
         session = _Session(event, goal_file, home, environ)
         actions = {"UserPromptSubmit": session.prompt, "Stop": session.stop}
         name = event.hook_event_name or "Stop"
-        if name not in actions:
+        if name not in actions or (goal_file is None and not session.kept.goal):
             return {}
-        if goal_file is None and not session.is_open:
-            return _allowed("not checked: the folder has no goal any more") if session.kept.goal else {}
         until = time.monotonic() + _TIMEOUTS[name]
         with _turn(home, until):
             while True:
@@ -156,12 +154,6 @@ class _Session:
         with contextlib.suppress(OSError, ValidationError):
             self.kept = _Kept.model_validate_json(self._file.read_bytes())
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the session has a run that is resumed at its next stop."""
-        state = self._state()
-        return state is not None and state.status in _OPEN
-
     def prompt(self) -> Answer:
         """Begin a run with the workspace as it is now, unless one is open or the limits of the session are used up."""
         state = self._state()
@@ -181,12 +173,10 @@ class _Session:
             self._begin(START_UNKNOWN)
             state = self._state()
             assert state is not None, "it has just begun"
-        controller = _SessionController.resume(self.kept.run, home=self._home)
-        try:
-            messages = self._messages(judged=state.plan.has_judge and state.plan.deliverable == "workspace")
-            step = run_blocking(controller.check(messages, max(0.0, self._arrived - self.kept.since)), "goal hook", "")
-        finally:
-            controller.close()
+        messages = self._messages(judged=state.plan.has_judge and state.plan.deliverable == "workspace")
+        worked = max(0.0, self._arrived - self.kept.since)
+        with contextlib.closing(_SessionController.resume(self.kept.run, home=self._home)) as controller:
+            step = run_blocking(controller.check(messages, worked), "goal hook", "")
         if isinstance(step, GoalDone):
             return _allowed(_ending(step.outcome))
         self._keep()
@@ -198,7 +188,8 @@ class _Session:
         return load_state(folder) if self.kept.run and folder.events.exists() else None
 
     def _begin(self, *labels: str) -> None:
-        assert self._goal_file is not None, "without one, an open run is required"
+        if self._goal_file is None:
+            raise UsageError("the folder has no goal any more")
         goal = load_goal(self._goal_file, {}, self._environ, runnable=False)
         budget = goal.budget.model_copy(update={"allow_unenforced": goal.budget.limited})  # a session reports no usage
         limits = {"max_iterations": _MOST_ROUNDS} if goal.max_iterations is goal.timeout is None else {}
@@ -207,12 +198,9 @@ class _Session:
         self.kept.goal = self.kept.goal or digest
         if digest != self.kept.goal:  # by the user or by the agent
             labels = (*labels, GOAL_CHANGED)
-        controller = _SessionController.of(goal, self._home, self._goal_file, labels)
-        try:
+        with contextlib.closing(_SessionController.of(goal, self._home, self._goal_file, labels)) as controller:
             controller.start()
-        finally:
-            controller.close()
-        self.kept.run = Path(controller.run_path).name
+            self.kept.run = Path(controller.run_path).name
         self._keep()
 
     def _keep(self) -> None:
