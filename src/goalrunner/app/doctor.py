@@ -16,6 +16,7 @@ from goalrunner.app.build import check
 from goalrunner.app.external_agent import check_installed, resolve_agent
 from goalrunner.app.keywords import Callback
 from goalrunner.app.preflight import choose_environment, describe_checks, needs_environment
+from goalrunner.app.revision_checks import only_checks
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import Sandbox, choose_sandbox, workspace_of
@@ -28,7 +29,6 @@ from goalrunner.core.goal_tables import (
     AgentConfig,
     CriticConfig,
     JudgeConfig,
-    NotifyConfig,
     ValidatorSpec,
     WorkspaceConfig,
 )
@@ -176,13 +176,10 @@ class Baseline:
 
 def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
     """Run the validators once as `goal run` does before round 1, without agent and judge, and keep no run."""
-    without = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
-    defaults = {name: Goal.model_fields[name].get_default(call_default_factory=True) for name in without}
-    bare = goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})
     seen: list[Event] = []
     own = replace(options, observers=(Callback(seen.append),), conversation=NoAgent(), needs_round=True)
     try:
-        outcome = asyncio.run(arun(bare, own))
+        outcome = asyncio.run(arun(only_checks(goal), own))
     except GoalError as error:
         return Baseline(problem=str(error))
     problem = "" if outcome.message.startswith(ONLY_CHECKS) else outcome.message

@@ -11,7 +11,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import Budget, CriticConfig, JudgeConfig, MemoryConfig, NotifyConfig
+from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
@@ -57,6 +57,13 @@ class RevisionChecks:
         return Trail(items=(*trail.items, *own), read=read)
 
 
+def only_checks(goal: Goal) -> Goal:
+    """Return the goal with its workspace and validators alone, for checks outside of a run."""
+    names = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
+    defaults = {name: Goal.model_fields[name].get_default(call_default_factory=True) for name in names}
+    return goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})
+
+
 async def check_revision(goal: Goal, revision: str, options: RunOptions) -> RevisionChecks:
     """Run the validators of a goal on its workspace as it is now; protected files have the content of the revision.
 
@@ -68,9 +75,7 @@ async def check_revision(goal: Goal, revision: str, options: RunOptions) -> Revi
             "there are no validators to run at the revision",
             'name one: --validator "CMD", or [[validators]] in the goal file; they need deliverable = "workspace"',
         )
-    without = {"judge": JudgeConfig(), "critic": CriticConfig(), "budget": Budget(), "memory": MemoryConfig()}
-    bare = goal.model_copy(update={**without, "notify": NotifyConfig(bell=False)})
-    config = resolve(bare, replace(options, conversation=NoAgent()))
+    config = resolve(only_checks(goal), replace(options, conversation=NoAgent()))
     config.check_requirements()
     config.refuse_shared_workspace()
     folder = RunFolder.create(config.home, new_run_id(config.home, "audit"))
