@@ -106,9 +106,8 @@ def test_a_link_to_a_file_that_is_not_there_yet_is_followed(tmp_path: Path) -> N
     assert (tmp_path / "out.json").read_text() == "{}\n"
 
 
-@pytest.mark.parametrize("name", ["loop", "x" * 300, "file/out.json"])
+@pytest.mark.parametrize("name", ["x" * 300, "file/out.json"])
 def test_a_path_that_leads_nowhere_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="--output"):
         ResultFile(tmp_path / name)

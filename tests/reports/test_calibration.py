@@ -16,6 +16,7 @@ from goalrunner.app.kept_verdicts import KeptVerdicts
 from goalrunner.reports.judgements import (
     CalibrationReport,
     calibration_page,
+    calibration_report,
     calibration_text,
     threshold_text,
 )
@@ -47,7 +48,7 @@ def reported(
             model=lambda goal: judges[goal.judge.model],
         )
     )
-    return CalibrationReport(found)
+    return calibration_report(found)
 
 
 def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
 def test_a_judge_without_readable_verdicts_has_no_curves(tmp_path: Path) -> None:
     dataset, results = write_dataset(tmp_path, 4), KeptVerdicts(tmp_path / "results.jsonl")
     judge, series = CaseJudge(["what?"] * 4), [Series("test/one", "bounded")]
-    report = CalibrationReport(asyncio.run(calibrate(dataset, series, results, 0.01, model=lambda goal: judge)))
+    report = calibration_report(asyncio.run(calibrate(dataset, series, results, 0.01, model=lambda goal: judge)))
     assert report.error_rows[1] == (
         "test/one",
         "bounded",

@@ -12,7 +12,7 @@ from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import NotifyConfig
-from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.core.observation import Observation, Trail, trail_with
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
 from goalrunner.engine.journal import result_facts
@@ -42,19 +42,14 @@ class RevisionChecks:
         """Return the trail with the results of visible validators at its end, as observations of the runner."""
         number = max((int(item.id[1:]) for item in trail.items if isinstance(item, Observation)), default=0)
         last = max((item.round for item in trail.items), default=0)
-        texts: dict[str, str] = {}
-        own: list[Observation] = []
+        own: list[tuple[Observation, str]] = []
         for result, text in zip(self.results, self.outputs, strict=True):
             if not result.hidden:
                 identifier, source = f"o{number + len(own) + 1}", f"validator {result.name}"
                 facts = result_facts(result)
-                own.append(Observation(id=identifier, source=source, facts=facts, command=result.command, round=last))
-                texts[identifier] = text
-
-        def read(item: Observation | Claim) -> str:
-            return texts[item.id] if isinstance(item, Observation) and item.id in texts else trail.read(item)
-
-        return Trail(items=(*trail.items, *own), read=read)
+                item = Observation(id=identifier, source=source, facts=facts, command=result.command, round=last)
+                own.append((item, text))
+        return trail_with([*((item, trail.read(item)) for item in trail.items), *own])
 
 
 def only_checks(goal: Goal) -> Goal:

@@ -95,7 +95,6 @@ class _Verifier:
         """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
         folder, notes = self._folder, self.done.notes
         torn: list[TornTail] = []
-        kept: Mapping[str, str] = {}
         # A record has the hash of the one before it, so a record is used only once the next one was read.
         for found, _ in pairwise(chain(read_lines(folder.events, torn.append), (None,))):
             assert found is not None
@@ -109,10 +108,6 @@ class _Verifier:
                 raise _Damage(folder.events, place, error.message) from error
             self.evidence.add(record)
             self._check_files(record)
-            if isinstance(event, events.StartKept):
-                kept = event.files  # a resumed run may record the start anew
-        for name, sha256 in kept.items():
-            _check_hash(folder.start / name, sha256, "the recorded start of the run")
         for tail in torn:
             what = f"the last {tail.length} bytes are an incomplete record"
             if folder.outcome.exists() or self._state is None:
@@ -120,6 +115,8 @@ class _Verifier:
             notes.append(f"{folder.events}: {what} and are ignored")
         if self._state is None:
             raise _Damage(folder.events, None, "it contains no event")
+        for name, sha256 in self._state.kept.items():
+            _check_hash(folder.start / name, sha256, "the recorded start of the run")
         if self._unchecked:
             what = f"{self._unchecked} cited observations were" if self._unchecked > 1 else "a cited observation was"
             notes.append(f"whether {what} fresh cannot be checked again: {self._gone}")

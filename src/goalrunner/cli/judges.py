@@ -103,7 +103,7 @@ def calibrate(
     """
     from goalrunner.app.calibration import calibrate as calibration
     from goalrunner.app.judge_statistics import Series, require_libraries
-    from goalrunner.reports.judgements import CalibrationReport, calibration_page, calibration_text
+    from goalrunner.reports.judgements import calibration_page, calibration_report, calibration_text
 
     policies = cast("list[Policy]", policy or ["bounded"])
     series = list(dict.fromkeys(Series(model, name) for model in judge for name in policies))
@@ -114,7 +114,7 @@ def calibrate(
     kept = KeptVerdicts(results or runs.home() / "calibrations" / f"{digest}.jsonl")
     work = calibration(dataset, series, kept, target_false_accept, jobs=jobs, budget=budget, on_end=_report_end)
     found = main.wait_for(work)
-    report = CalibrationReport(found)
+    report = calibration_report(found)
     if page is not None:
         page.write(calibration_page(report))
     output.say(found.model_dump(mode="json") if json else calibration_text(report, output.columns()))

@@ -8,7 +8,6 @@ import io
 import os
 import re
 import shutil
-import stat
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -241,19 +240,16 @@ class ResultFile:
 def _open_stream(path: Path, name: str) -> int | None:
     """Open a pipe, a device, or an open file of this process (`/dev/fd/63`). Return None for a file. Raise UsageError."""
     found = _DESCRIPTOR.fullmatch(str(path))
+    number = int(found[1]) if found else _STANDARD.get(str(path))
     try:
-        if found or str(path) in _STANDARD:
-            return os.dup(int(found[1]) if found else _STANDARD[str(path)])
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
+        if number is not None:
+            return os.dup(number)
+        if path.is_file() or not path.exists():
             return None
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         os.set_blocking(handle, True)  # only opening a pipe must not wait for its reader
         return handle
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno == errno.ENXIO:
+    except OSError as error:
+        if error.errno == errno.ENXIO:
             raise UsageError(f"{name}: no process reads it", f"start its reader first, such as: cat {path} &") from None
-        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{name}: {why}", _ANOTHER) from None
+        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}", _ANOTHER) from None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goalrunner.reports import figures
 from goalrunner.reports.ci import Case, Kind, public_remark, suite_text
@@ -67,68 +66,44 @@ def audits_page(audits: Sequence[TranscriptAudit]) -> str:
     return rendered("audits.html.j2", audits=audits, lines=audit_lines(audits), evidence=EVIDENCE)
 
 
-@dataclass(frozen=True)
-class CalibrationReport:
-    """A calibration as text."""
+class CalibrationReport(NamedTuple):
+    """A calibration, and what the terminal and the page show of it."""
 
     calibration: Calibration
+    samples: str
+    verdicts: str
+    error_rows: list[tuple[str, ...]]
+    effort_rows: list[tuple[str, ...]]
+    thresholds: list[tuple[str, str, str]]
+    """Name, finding and line for the goal file (or an empty text) of each series whose policy a run can have."""
 
-    @property
-    def samples(self) -> str:
-        """The number of samples by label."""
-        labels = ", ".join(f"{number:,} {name}" for name, number in self.calibration.samples.items())
-        return f"{sum(self.calibration.samples.values()):,} of {self.calibration.dataset}: {labels}"
 
-    @property
-    def verdicts(self) -> str:
-        """The number of verdicts, and how many of them this call asked for."""
-        found, asked = sum(one.verdicts for one in self.calibration.judges), self.calibration.audits.asked
-        spent = f", {' · '.join(figures.spent(self.calibration.usage))}" if asked else ""
-        return f"{found:,} · {figures.count(asked, 'audit')} of this call{spent}"
-
-    @property
-    def error_rows(self) -> list[tuple[str, ...]]:
-        """The rows of the table of errors, with its heading."""
-        rows: list[tuple[str, ...]] = [("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")]
-        for one in self.calibration.judges:
-            errors = map(rate_text, (one.false_accept, one.false_reject))
-            decimals = (UNKNOWN if value is None else f"{value:.3f}" for value in (one.auroc, one.brier))
-            rows.append((one_line(model_name(one.judge)), one.policy, *errors, *decimals))
-        return rows
-
-    @property
-    def effort_rows(self) -> list[tuple[str, ...]]:
-        """The rows of the table of what an audit takes, with its heading."""
-        rows: list[tuple[str, ...]] = [("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")]
-        for one in self.calibration.judges:
-            mean, seconds = one.audit["tokens"], one.audit["seconds"]
-            tokens = UNKNOWN if mean is None else f"{mean:,.0f}"
-            latency = UNKNOWN if seconds is None else figures.elapsed(seconds)
-            cost = figures.dollars(one.audit["cost_usd"]) if one.verdicts else UNKNOWN
-            judged = (f"{one.verdicts:,}", f"{one.unreadable:,}")
-            rows.append((one_line(model_name(one.judge)), one.policy, *judged, tokens, cost, latency))
-        return rows
-
-    @property
-    def faults(self) -> list[str]:
-        """Why samples do not count, a sentence for each."""
-        return list(map(_fault_text, self.calibration.faults))
-
-    @property
-    def thresholds(self) -> list[tuple[str, str, str]]:
-        """Name, finding and line for the goal file (or an empty text) of each series whose policy a run can have."""
-        found = []
-        for one in self.calibration.judges:
-            if one.threshold is not None and one.policy != "no-citations":
-                least = one.threshold.minimum_score
-                line = "" if least is None else f"minimum_score = {least:g}"
-                found.append((series_name(one.judge, one.policy), threshold_text(one.threshold), line))
-        return found
-
-    @property
-    def agreement(self) -> list[str]:
-        """How far judges agree, a sentence for each pair."""
-        return list(map(_agreement_text, self.calibration.agreement))
+def calibration_report(found: Calibration) -> CalibrationReport:
+    """Return a calibration with its tables and lines."""
+    labels = ", ".join(f"{number:,} {name}" for name, number in found.samples.items())
+    samples = f"{sum(found.samples.values()):,} of {found.dataset}: {labels}"
+    spent = f", {' · '.join(figures.spent(found.usage))}" if found.audits.asked else ""
+    audits = f"{figures.count(found.audits.asked, 'audit')} of this call{spent}"
+    verdicts = f"{sum(one.verdicts for one in found.judges):,} · {audits}"
+    errors: list[tuple[str, ...]] = [("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")]
+    efforts: list[tuple[str, ...]] = [("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")]
+    thresholds = []
+    for one in found.judges:
+        series = (one_line(model_name(one.judge)), one.policy)
+        rates = map(rate_text, (one.false_accept, one.false_reject))
+        errors.append(
+            (*series, *rates, *(UNKNOWN if value is None else f"{value:.3f}" for value in (one.auroc, one.brier)))
+        )
+        mean, seconds = one.audit["tokens"], one.audit["seconds"]
+        tokens = UNKNOWN if mean is None else f"{mean:,.0f}"
+        latency = UNKNOWN if seconds is None else figures.elapsed(seconds)
+        cost = figures.dollars(one.audit["cost_usd"]) if one.verdicts else UNKNOWN
+        efforts.append((*series, f"{one.verdicts:,}", f"{one.unreadable:,}", tokens, cost, latency))
+        if one.threshold is not None and one.policy != "no-citations":
+            least = one.threshold.minimum_score
+            line = "" if least is None else f"minimum_score = {least:g}"
+            thresholds.append((series_name(one.judge, one.policy), threshold_text(one.threshold), line))
+    return CalibrationReport(found, samples, verdicts, errors, efforts, thresholds)
 
 
 def calibration_text(report: CalibrationReport, columns: int | None = None) -> str:
@@ -139,19 +114,19 @@ def calibration_text(report: CalibrationReport, columns: int | None = None) -> s
 
 
 def _closing(report: CalibrationReport) -> Iterator[Fact]:
-    yield from (Fact("agreement", text) for text in report.agreement)
+    found = report.calibration
+    yield from (Fact("agreement", agreement_text(one)) for one in found.agreement)
     for name, text, line in report.thresholds:
         yield Fact("threshold", f"{name}: {text}", tone="plain" if line else "warn")
         if line:
             yield Fact("", line, whole=True)
-    yield from (Fact("left out", text, tone="warn") for text in report.faults[:_FAULTS])
-    if len(report.faults) > _FAULTS:
-        yield Fact("", f"and {len(report.faults) - _FAULTS:,} more; --json lists all")
-    audits = report.calibration.audits
-    if audits.stopped:
-        left = figures.count(audits.left, "audit is", "audits are")
-        yield Fact("stopped", f"{audits.stopped}; {left} left. The same command continues.", tone="warn")
-    yield Fact("results", report.calibration.results, whole=True)
+    yield from (Fact("left out", fault_text(fault), tone="warn") for fault in found.faults[:_FAULTS])
+    if len(found.faults) > _FAULTS:
+        yield Fact("", f"and {len(found.faults) - _FAULTS:,} more; --json lists all")
+    if found.audits.stopped:
+        left = figures.count(found.audits.left, "audit is", "audits are")
+        yield Fact("stopped", f"{found.audits.stopped}; {left} left. The same command continues.", tone="warn")
+    yield Fact("results", found.results, whole=True)
 
 
 def series_name(judge: str, policy: str) -> str:
@@ -166,14 +141,14 @@ def rate_text(rate: Rate) -> str:
     return f"{100 * rate.rate:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f}), {rate.count:,} of {rate.of:,}"
 
 
-def _fault_text(fault: Fault) -> str:
+def fault_text(fault: Fault) -> str:
     """Return which verdict is left out, and why."""
     which = f", {series_name(fault.judge, fault.policy)}" if fault.judge and fault.policy else ""
     path = "" if fault.path in fault.message else f" {fault.path}"
     return f"line {fault.line}{path}{which}: {fault.message}"
 
 
-def _agreement_text(one: Agreement) -> str:
+def agreement_text(one: Agreement) -> str:
     """Return how far two judges agree."""
     names = f"{' and '.join(map(model_name, one.judges))} ({one.policy})"
     if one.same.rate is None:
@@ -202,4 +177,10 @@ def threshold_text(found: Threshold) -> str:
 
 def calibration_page(report: CalibrationReport) -> str:
     """Return one page with the tables, the ROC curves and the reliability curves; it needs no network."""
-    return rendered("calibration.html.j2", report=report, rate_text=rate_text, series_name=series_name)
+    texts = {
+        "rate_text": rate_text,
+        "series_name": series_name,
+        "fault_text": fault_text,
+        "agreement_text": agreement_text,
+    }
+    return rendered("calibration.html.j2", report=report, **texts)
