@@ -61,10 +61,9 @@ def _may_get_programs(place: Place) -> bool:
 
 def syntax_error(line: str) -> str:
     """Return the shell's error for a line that it cannot parse; empty if it can. The line is not executed."""
-    argv = [SHELL, "-n", "-c", line]
     try:
         done = subprocess.run(
-            argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PARSE_TIMEOUT, check=False
+            [SHELL, "-n", "-c", line], env={}, capture_output=True, timeout=_PARSE_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return ""
@@ -152,8 +151,11 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
         return _not_started(result, place)
     if "Illegal option -o pipefail" in output and "pipefail" in line:
         return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
-    if result.exit_code == PYTEST_USAGE and (option := _option_of_plugin(line, output)):
-        return f"pytest does not know {option}; install its plugin, or remove it from the goal file"
+    refused = _UNKNOWN_OPTION.search(output) if result.exit_code == PYTEST_USAGE else None
+    own = {word.partition("=")[0] for call in calls(line) if call.runner.name == "pytest" for word in call.arguments}
+    for option in (word.partition("=")[0] for word in (refused[1].split() if refused else ())):
+        if option in own and _OF_PLUGINS.match(option):
+            return f"pytest does not know {option}; install its plugin, or remove it from the goal file"
     return ""
 
 
@@ -181,15 +183,6 @@ def _path_of(program: Program, place: Place) -> tuple[Path | None, str]:
     return (None if "/" not in word or os.access(path, os.X_OK) else path), word
 
 
-def _option_of_plugin(command: str, output: str) -> str:
-    """Return the option of the line itself that pytest refuses for lack of a plugin; else empty."""
-    words = {word for call in calls(command) if call.runner.name == "pytest" for word in call.arguments}
-    found = _UNKNOWN_OPTION.search(output)
-    refused = found[1].split() if found else []
-    names = (word.partition("=")[0] for word in refused if {word, word.partition("=")[0]} & words)
-    return next(filter(_OF_PLUGINS.match, names), "")
-
-
 _UNKNOWN = re.compile(
     r"^ERROR: (?:file or directory )?not found: (?P<test>.+)$"
     r"|^make: \*\*\* No rule to make target ['`](?P<target>[^']+)'\.  Stop"
@@ -199,8 +192,6 @@ _UNKNOWN = re.compile(
 """How pytest, make, and npm or pnpm name what they do not find."""
 _TESTS = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py")
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "env"})
-_MOST = 20_000
-"""Files of a workspace that are looked at."""
 _WRITES_TESTS = re.compile(r"\b(?:add|cover|create|extend|implement|write)\b[^.\n]*\btests?\b", re.IGNORECASE)
 """A goal's text that asks for tests."""
 _FUNCTIONS = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(test\w*)", re.MULTILINE | re.IGNORECASE)
@@ -248,13 +239,9 @@ def _names(text: str, path: str) -> bool:
 def _test_files(workspace: Path) -> list[Path]:
     """Return the files with tests, by the names that pytest looks for, relative to the workspace."""
     found: list[Path] = []
-    seen = 0
     for folder, folders, names in os.walk(workspace):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
         found += [Path(folder, name).relative_to(workspace) for name in sorted(names) if _TESTS.fullmatch(name)]
-        seen += len(names)
-        if seen > _MOST:
-            break
     return found
 
 

@@ -23,7 +23,6 @@ from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
 from goalrunner.core.ports import AuditRequest, Completion, Launcher, ValidationContext, Validator
 from goalrunner.core.verdict import (
-    NOT_PASSED,
     Critique,
     UnusableCritiqueError,
     ValidatorResult,
@@ -41,7 +40,6 @@ from goalrunner.validators.spec_validator import (
     Place,
     Reason,
     SpecValidator,
-    bounded,
     feedback_of,
     name_of,
 )
@@ -122,16 +120,8 @@ class PythonValidator(SpecValidator):
             return self._result("crashed", f"ended without a result (exit {completion.exit_code})", completion)
         if completion.exit_code != 0 and answer.reason in ("passed", "red"):
             return self._result("crashed", f"exit {completion.exit_code} after its result", completion)
-        feedback = bounded(answer.feedback)
-        result = self._result(answer.reason, _summary(answer.reason, feedback), completion, feedback)
+        result = self._answered(answer.reason, answer.feedback, completion)
         return result.model_copy(update={"exit_code": None}) if result.passed else result
-
-
-def _summary(reason: Reason, feedback: str) -> str:
-    if reason == "passed":
-        return "passed"
-    lines = feedback.strip().splitlines() or [NOT_PASSED]
-    return lines[0] if reason == "red" else lines[-1]
 
 
 def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
@@ -172,8 +162,7 @@ class CallableValidator(NamedValidator):
         """Call it once; there is no output file."""
         began = time.monotonic()
         outcome, failure, why = await called(self._function, context, self._timeout, outcome_of)
-        reason, feedback = (failure, why) if outcome is None else cast("tuple[Reason, str]", outcome)
-        result = self._result(reason, _summary(reason, feedback), feedback=bounded(feedback))
+        result = self._answered(*((failure, why) if outcome is None else cast("tuple[Reason, str]", outcome)))
         return result.model_copy(update={"duration": time.monotonic() - began}), None
 
 

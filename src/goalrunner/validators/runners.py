@@ -124,13 +124,9 @@ def node(output: str) -> Iterator[Summary]:
             text = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "cancelled") if counts[name])
             # Node counts a file without tests as a test.
             files = len(_NODE_FILE.findall(output, before, found.start()))
-            ran, skipped = (
-                max(counts["pass"] + counts["fail"] - files, 0),
-                counts.get("skipped", 0) + counts.get("todo", 0),
-            )
-            yield Summary(
-                text or "no tests", f"{failed} failed" if failed else "", *found.span(), not text, ran, skipped
-            )
+            ran = max(counts["pass"] + counts["fail"] - files, 0)
+            skipped, says = counts.get("skipped", 0) + counts.get("todo", 0), f"{failed} failed" if failed else ""
+            yield Summary(text or "no tests", says, *found.span(), not text, ran, skipped)
         before = found.end()
 
 

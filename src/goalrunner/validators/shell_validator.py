@@ -28,7 +28,6 @@ from goalrunner.validators.suites import Output, SuiteReader
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 LARGEST = 64_000_000
 """Bytes of a report of pytest; some 300,000 tests."""
-_MOST_FILES = 100
 _PATH = re.compile(r"\b(PYTHONPATH=|PYTEST_PLUGINS=)")
 _Ending = Literal["skipped", "xfailed", "passed", "failed"]
 _RANK: dict[_Ending, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
@@ -63,9 +62,8 @@ class PytestReporting:
 
     def line(self, command: str) -> str:
         """Return the command line with the plugin added to variables that it sets itself: `PYTHONPATH=src pytest`."""
-        folder = re.sub(
-            r"[^\w@%+:,./-]", r"\\\g<0>", str(self.folder)
-        )  # not in quotes: the line may be in quotes itself
+        # Not in quotes: the line may be in quotes itself.
+        folder = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(self.folder))
         kept = {"PYTHONPATH=": f"{folder}{os.pathsep}", "PYTEST_PLUGINS=": f"{self.plugin},"}
         return _PATH.sub(lambda found: found[0] + kept[found[0]], command)
 
@@ -117,14 +115,13 @@ def read_reports(folder: Path, workspace: Path) -> Report:
     """Read every report in a folder; a test that is in several counts once, with its worst ending."""
     endings: dict[str, _Ending] = {}
     stopped, files, began = "", 0, len([*folder.glob("*.began")])
-    for path in sorted(folder.glob("*.json"))[:_MOST_FILES]:
+    for path in sorted(folder.glob("*.json")):
         if not path.is_file() or path.stat().st_size > LARGEST:
-            unreadable = f"it is not a file of at most {LARGEST // 1_000_000} MB"
-            return Report(files=files, began=began, unreadable=unreadable)
+            return Report(files, began, unreadable=f"it is not a file of at most {LARGEST // 1_000_000} MB")
         try:
             content = _File.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            return Report(files=files, began=began, unreadable=str(error).partition("\n")[0])
+            return Report(files, began, unreadable=str(error).partition("\n")[0])
         files += 1
         stopped = stopped or content.stopped
         for node, ending in content.endings.items():
@@ -134,15 +131,8 @@ def read_reports(folder: Path, workspace: Path) -> Report:
             endings[identifier] = max(endings.get(identifier, "skipped"), ending, key=_RANK.__getitem__)
     number = {ending: list(endings.values()).count(ending) for ending in _RANK}
     counted = sorted(identifier for identifier, ending in endings.items() if ending in ("passed", "failed"))
-    return Report(
-        files=files,
-        began=began,
-        run=len(endings) - number["skipped"],
-        failed=number["failed"],
-        skipped=number["skipped"],
-        ids=tuple(counted[:TEST_IDS]),
-        stopped=stopped,
-    )
+    run, ids = len(endings) - number["skipped"], tuple(counted[:TEST_IDS])
+    return Report(files, began, run, number["failed"], number["skipped"], ids, stopped)
 
 
 _FAILURES = (

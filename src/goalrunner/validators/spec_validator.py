@@ -16,7 +16,7 @@ from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext
 from goalrunner.core.shell_programs import label
-from goalrunner.core.verdict import FEEDBACK_TAIL, ValidatorResult
+from goalrunner.core.verdict import FEEDBACK_TAIL, NOT_PASSED, ValidatorResult
 from goalrunner.system.launcher import tail_of
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -43,11 +43,6 @@ def text_of_end(path: Path, most: int) -> tuple[str, bool]:
     lines = _COLOUR.sub("", tail_of(path, most)).split("\n")
     short = "\n".join(line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines)
     return short, not path.exists() or path.stat().st_size <= most
-
-
-def bounded(text: str) -> str:
-    """Return a callable's feedback: whole up to four tails, then its two ends with the omission marked."""
-    return shortened(text, 4 * FEEDBACK_TAIL)
 
 
 SEARCH_TIMEOUT = 20.0
@@ -132,6 +127,12 @@ class NamedValidator:
             hidden=self.hidden,
         )
 
+    def _answered(self, reason: Reason, feedback: str, completion: Completion | None = None) -> ValidatorResult:
+        """Return a result with feedback of its own. A very long one is shortened; its summary is a line of it."""
+        lines = feedback.strip().splitlines() or [NOT_PASSED]
+        summary = "passed" if reason == "passed" else lines[0] if reason == "red" else lines[-1]
+        return self._result(reason, summary, completion, shortened(feedback, 4 * FEEDBACK_TAIL))
+
 
 class SpecValidator(NamedValidator, ABC):
     """A validator of a goal file.
@@ -169,19 +170,15 @@ class SpecValidator(NamedValidator, ABC):
         workspace = Path(os.path.realpath(context.workspace))
         cwd = Path(os.path.realpath(workspace / self._spec.cwd))
         if not cwd.is_relative_to(workspace):
-            wrong = f'cwd "{self._spec.cwd}" leads out of the workspace {workspace}'
-            return self._result("not_found", wrong, feedback=wrong), None
+            return self._answered("not_found", f'cwd "{self._spec.cwd}" leads out of the workspace {workspace}'), None
         if not cwd.is_dir():
-            wrong = f"the folder {cwd} does not exist"
-            return self._result("not_found", wrong, feedback=wrong), None
+            return self._answered("not_found", f"the folder {cwd} does not exist"), None
         response = context.scratch(".response.txt")
+        objective = context.objective.replace("\0", " ").encode(errors="replace")[:LONGEST_OBJECTIVE]
         values = {
             "GOAL_RUN_ID": context.run_id,
             "GOAL_ITERATION": str(context.iteration),
-            # No null character, bounded, cut between characters.
-            "GOAL_OBJECTIVE": context.objective.replace("\0", " ")
-            .encode(errors="replace")[:LONGEST_OBJECTIVE]
-            .decode(errors="ignore"),
+            "GOAL_OBJECTIVE": objective.decode(errors="ignore"),
             "GOAL_RESPONSE_FILE": str(response),
         }
         passed: dict[str, str] = {name: values[name] for name in passed_variables(self._spec)}
