@@ -31,29 +31,124 @@ class Span(NamedTuple):
     kind: str
 
 
-class SecretSearch:
-    """Finds values, tokens of known formats, and matches of patterns. `allow` holds texts that are never replaced."""
+_CHAT_WORDS = frozenset(
+    """
+    role content tool_calls tool_call_id function arguments name id type system user assistant tool text thinking
+    reasoning_content thinking_blocks signature
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Keys and fixed values of chat messages, which are never replaced: no message could be read back without them."""
 
-    def __init__(self, forms: Mapping[bytes, str], patterns: Sequence[re.Pattern[str]], allow: Collection[str]) -> None:
-        self._forms = forms
-        self._patterns = patterns
+
+class Redactor:
+    """Replaces secrets by `[redacted:KIND]`; replacing twice changes nothing.
+
+    `environ` is searched by name; the variables in `names` are secrets whatever they are called. `extra` are a goal's
+    `$NAME` and `/pattern/`, `allow` texts that are never replaced. Raise UsageError if a `$NAME` is not set, and
+    ValueError for an invalid pattern.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        names: Iterable[str] = (),
+        extra: Iterable[str] = (),
+        allow: Iterable[str] = (),
+    ) -> None:
+        entries = tuple(extra)
         self._allow = frozenset(allow)
-        self._allowed_tokens = {text.encode("utf-8", "surrogateescape") for text in allow}
+        self._allowed_tokens = {text.encode("utf-8", "surrogateescape") for text in self._allow}
+        secrets = formats.secrets_among(environ, frozenset(names), entries, self._allow)
+        self.names = tuple(sorted(secrets))
+        """The variables whose values are replaced."""
+        self._patterns = [pattern for pattern in map(secret_pattern, entries) if pattern is not None]
+        self._forms = formats.spellings(secrets)
         self._formats: dict[bytes, list[TokenFormat]] = {}
         for rule in formats.FORMATS:
             for begin in rule.begins:
                 self._formats.setdefault(begin, []).append(rule)
-        markers = [
-            formats.marker_of(kind) for kind in (*forms.values(), *(rule.name for rule in formats.FORMATS), KIND)
-        ]
-        self._markers = b"|".join(map(re.escape, dict.fromkeys(markers)))
-        self.longest = max(map(len, (*forms, *markers))) + formats.LONGEST
-        """Bytes that a secret has at most."""
+        kinds = dict.fromkeys((*secrets, *(rule.name for rule in formats.FORMATS), KIND))
+        markers = [formats.marker_of(kind) for kind in kinds]
+        self._markers = b"|".join(map(re.escape, markers))
+        self.margin = _CODED * (max(map(len, (*self._forms, *markers))) + formats.LONGEST)
+        """Bytes that a secret in a stream has at most."""
+        self._counts: Counter[str] = Counter()
+        self._lock = Lock()
 
-    def spans(self, data: bytes) -> list[Span]:
+    def take_counts(self) -> dict[str, int]:
+        """Return how many secrets were replaced since the last call, by kind."""
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+        return dict(sorted(counts.items()))
+
+    def text(self, text: str) -> str:
+        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def data(self, data: bytes) -> bytes:
+        """Return bytes without secrets; valid UTF-8 stays valid."""
+        return b"".join(self.chunks((data,)))
+
+    def json(self, value: Any, keep: Collection[str] = _CHAT_WORDS) -> Any:
+        """Return a JSON value without secrets in its strings and keys; the strings in `keep` stay."""
+        match value:
+            case str():
+                return value if value in keep else self.text(value)
+            case Mapping():
+                return {self.json(key, keep): self.json(item, keep) for key, item in value.items()}
+            case list() | tuple():
+                return [self.json(item, keep) for item in value]
+            case _:
+                return value
+
+    def chunks(self, chunks: Iterable[bytes], *, is_cut: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
+        """Yield a stream without secrets, also those that lie across two chunks. Hold a few megabytes at most.
+
+        If `is_cut()` is true at its end, the last bytes, which may be a part of a secret, are left out.
+        """
+        size = max(_BLOCK, 2 * self.margin)
+        data, waiting = b"", bytearray()
+        for chunk in chunks:
+            waiting += chunk
+            while len(waiting) >= size:
+                settled, data = self._settled(data + bytes(waiting[:size]))
+                del waiting[:size]
+                yield settled
+        data += bytes(waiting)
+        yield self._settled(data)[0] if is_cut() else self._replaced(data)[0]
+
+    def _settled(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return the part of `data` that no later byte can change, without secrets, and the rest."""
+        data, spans = self._replaced(data, self.margin)
+        limit = max(0, len(data) - self.margin)
+        cut = data.rfind(b"\n", 0, limit) + 1 or limit
+        cut = next((span.end for span in spans if span.start < cut < span.end), cut)
+        return data[:cut], data[cut:]
+
+    def _replaced(self, data: bytes, margin: int = 0) -> tuple[bytes, list[Span]]:
+        """Replace secrets until there are none, because replacing one may reveal another; return replacements, too.
+
+        Those that begin in the last `margin` bytes are left alone: what follows may belong to them.
+        """
+        while True:
+            spans = [span for span in self._spans(data) if span.start < len(data) - margin]
+            if not any(span.kind for span in spans):
+                return data, spans
+            parts, place = [], 0
+            for span in spans:
+                parts += [
+                    data[place : span.start],
+                    formats.marker_of(span.kind) if span.kind else data[span.start : span.end],
+                ]
+                place = span.end
+            data = b"".join((*parts, data[place:]))
+            with self._lock:
+                self._counts.update(span.kind for span in spans if span.kind)
+
+    def _spans(self, data: bytes) -> list[Span]:
         """Return the secrets and earlier replacements in order, also secrets that control codes split."""
         if b"\x1b" not in data and data.count(b"\r") == data.count(b"\r\n"):  # a known spelling of a line end
-            return self._search(data)
+            return self._spans_in(data)
         # Where something was left out of the text that is searched, and how many bytes up to there.
         places: list[int] = []
         left_out = [0]
@@ -65,11 +160,13 @@ class SecretSearch:
             return place + left_out[bisect_right(places, place)]
 
         text = formats.CONTROL_SEQUENCE.sub(b"", data)
-        found = [Span(raw(start), raw(end - 1) + 1, kind) for start, end, kind in self._search(text, frozenset(places))]
+        found = [
+            Span(raw(start), raw(end - 1) + 1, kind) for start, end, kind in self._spans_in(text, frozenset(places))
+        ]
         # The text that a sequence carries, such as the address of a link, was left out.
-        return _merged([*found, *self._search(data)]) if b"\x1b]" in data else found
+        return _merged([*found, *self._spans_in(data)]) if b"\x1b]" in data else found
 
-    def _search(self, data: bytes, breaks: Collection[int] = ()) -> list[Span]:
+    def _spans_in(self, data: bytes, breaks: Collection[int] = ()) -> list[Span]:
         """Return the spans of a text. A word may begin at one of `breaks`."""
         known = list(self._known(data))
         found = _merged([*known, *self._tokens(data, known, breaks)])
@@ -140,109 +237,3 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged[-1] = Span(last.start, max(last.end, span.end), last.kind or span.kind)
     return merged
-
-
-_CHAT_WORDS = frozenset(
-    """
-    role content tool_calls tool_call_id function arguments name id type system user assistant tool text thinking
-    reasoning_content thinking_blocks signature
-    """.split()  # noqa: SIM905 - a table, to be read
-)
-"""Keys and fixed values of chat messages, which are never replaced: no message could be read back without them."""
-
-
-class Redactor:
-    """Replaces secrets by `[redacted:KIND]`; replacing twice changes nothing.
-
-    `environ` is searched by name; the variables in `names` are secrets whatever they are called. `extra` are a goal's
-    `$NAME` and `/pattern/`, `allow` texts that are never replaced. Raise UsageError if a `$NAME` is not set, and
-    ValueError for an invalid pattern.
-    """
-
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        *,
-        names: Iterable[str] = (),
-        extra: Iterable[str] = (),
-        allow: Iterable[str] = (),
-    ) -> None:
-        entries, allowed = tuple(extra), frozenset(allow)
-        secrets = formats.secrets_among(environ, frozenset(names), entries, allowed)
-        patterns = [pattern for pattern in map(secret_pattern, entries) if pattern is not None]
-        self.names = tuple(sorted(secrets))
-        """The variables whose values are replaced."""
-        self._search = SecretSearch(formats.spellings(secrets), patterns, allowed)
-        self.margin = _CODED * self._search.longest
-        """Bytes that a secret in a stream has at most."""
-        self._counts: Counter[str] = Counter()
-        self._lock = Lock()
-
-    def take_counts(self) -> dict[str, int]:
-        """Return how many secrets were replaced since the last call, by kind."""
-        with self._lock:
-            counts, self._counts = self._counts, Counter()
-        return dict(sorted(counts.items()))
-
-    def text(self, text: str) -> str:
-        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
-
-    def data(self, data: bytes) -> bytes:
-        """Return bytes without secrets; valid UTF-8 stays valid."""
-        return b"".join(self.chunks((data,)))
-
-    def json(self, value: Any, keep: Collection[str] = _CHAT_WORDS) -> Any:
-        """Return a JSON value without secrets in its strings and keys; the strings in `keep` stay."""
-        match value:
-            case str():
-                return value if value in keep else self.text(value)
-            case Mapping():
-                return {self.json(key, keep): self.json(item, keep) for key, item in value.items()}
-            case list() | tuple():
-                return [self.json(item, keep) for item in value]
-            case _:
-                return value
-
-    def chunks(self, chunks: Iterable[bytes], *, is_cut: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
-        """Yield a stream without secrets, also those that lie across two chunks. Hold a few megabytes at most.
-
-        If `is_cut()` is true at its end, the last bytes, which may be a part of a secret, are left out.
-        """
-        size = max(_BLOCK, 2 * self.margin)
-        data, waiting = b"", bytearray()
-        for chunk in chunks:
-            waiting += chunk
-            while len(waiting) >= size:
-                settled, data = self._settled(data + bytes(waiting[:size]))
-                del waiting[:size]
-                yield settled
-        data += bytes(waiting)
-        yield self._settled(data)[0] if is_cut() else self._replaced(data)[0]
-
-    def _settled(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return the part of `data` that no later byte can change, without secrets, and the rest."""
-        data, spans = self._replaced(data, self.margin)
-        limit = max(0, len(data) - self.margin)
-        cut = data.rfind(b"\n", 0, limit) + 1 or limit
-        cut = next((span.end for span in spans if span.start < cut < span.end), cut)
-        return data[:cut], data[cut:]
-
-    def _replaced(self, data: bytes, margin: int = 0) -> tuple[bytes, list[Span]]:
-        """Replace secrets until there are none, because replacing one may reveal another; return replacements, too.
-
-        Those that begin in the last `margin` bytes are left alone: what follows may belong to them.
-        """
-        while True:
-            spans = [span for span in self._search.spans(data) if span.start < len(data) - margin]
-            if not any(span.kind for span in spans):
-                return data, spans
-            parts, place = [], 0
-            for span in spans:
-                parts += [
-                    data[place : span.start],
-                    formats.marker_of(span.kind) if span.kind else data[span.start : span.end],
-                ]
-                place = span.end
-            data = b"".join((*parts, data[place:]))
-            with self._lock:
-                self._counts.update(span.kind for span in spans if span.kind)
