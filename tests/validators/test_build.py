@@ -9,7 +9,8 @@ import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.python_validators import CallableValidator, build_validators
+from goalrunner.validators.python_validators import CallableValidator
+from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.spec_validator import name_of
 from tests.support.agents import validation
 

@@ -9,7 +9,7 @@ import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.python_validators import build_validators
+from goalrunner.validators.shell_validator import build_validators
 from tests.support.agents import validation
 
 FLAKY = "echo x >> tries; echo try; test $(wc -l < tries) -ge {}"

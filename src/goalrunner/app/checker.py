@@ -35,7 +35,7 @@ from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.check_files import scripts_at_start
 from goalrunner.validators.fewer_tests import BaseResults, complete, with_uncollected
-from goalrunner.validators.python_validators import build_validators
+from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.suites import is_environmental, without_space
 
 NEEDED_IGNORED = "needs ignored files"

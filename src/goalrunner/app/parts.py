@@ -39,7 +39,8 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
 from goalrunner.validators.check_files import scripts_at_start
-from goalrunner.validators.python_validators import CallableCritic, Opened, SpecCritic, build_validators
+from goalrunner.validators.python_validators import CallableCritic, Opened, SpecCritic
+from goalrunner.validators.shell_validator import build_validators
 
 
 def make_parts(

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
-from goalrunner.core.ports import AuditRequest, Completion, Launcher, ValidationContext, Validator
+from goalrunner.core.ports import AuditRequest, Completion, Launcher, ValidationContext
 from goalrunner.core.verdict import (
     Critique,
     UnusableCritiqueError,
@@ -33,7 +33,6 @@ from goalrunner.core.verdict import (
 from goalrunner.system.launcher import SHELL, in_thread, tail_of
 from goalrunner.validators import child
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
-from goalrunner.validators.shell_validator import ShellValidator
 from goalrunner.validators.spec_validator import (
     Answer,
     NamedValidator,
@@ -41,7 +40,6 @@ from goalrunner.validators.spec_validator import (
     Reason,
     SpecValidator,
     feedback_of,
-    name_of,
 )
 
 _BYTES = 65_536
@@ -190,24 +188,6 @@ async def called(
         if isinstance(error, TimeoutError) and deadline.expired():
             return None, "timeout", f"timed out after {timeout:g} s"
         return None, "crashed", traceback_end(error)
-
-
-def build_validators(
-    specs: Sequence[ValidatorSpec], launcher: Launcher, env: Mapping[str, str]
-) -> tuple[Validator, ...]:
-    """Return a validator for each spec, in order, every one with a name of its own: `pytest`, then `pytest-2`.
-
-    `env` is the whole environment of the checks, without the providers' keys; what a spec names is added to it.
-    """
-    validators: dict[str, Validator] = {}
-    for spec in specs:
-        name, number = name_of(spec), 1
-        while name in validators:
-            number += 1
-            name = f"{name_of(spec)}-{number}"
-        kind = PythonValidator if spec.python is not None else ShellValidator
-        validators[name] = kind(spec.model_copy(update={"name": name}), launcher, env)
-    return tuple(validators.values())
 
 
 class SpecCritic:

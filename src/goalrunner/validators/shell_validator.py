@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,14 +15,15 @@ from pydantic import ValidationError
 
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.ports import Completion, Launcher, ValidationContext
+from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.command_lines import mistyped, obstacle
 from goalrunner.validators.fewer_tests import ended_early
+from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.runners import RUNNERS, Summary, calls, reports_needed
-from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of, passed_variables
+from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of, name_of, passed_variables
 from goalrunner.validators.suites import Output, SuiteReader
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
@@ -238,3 +239,21 @@ class ShellValidator(SpecValidator):
         if expect.output is not None and (wrong := await self._mismatch(expect.output, completion.output, context)):
             return self._result("red", f"exit {code}, but {wrong}", completion)
         return self._result("passed", output.summary(code, passed=True), completion)
+
+
+def build_validators(
+    specs: Sequence[ValidatorSpec], launcher: Launcher, env: Mapping[str, str]
+) -> tuple[Validator, ...]:
+    """Return a validator for each spec, in order, every one with a name of its own: `pytest`, then `pytest-2`.
+
+    `env` is the whole environment of the checks, without the providers' keys; what a spec names is added to it.
+    """
+    validators: dict[str, Validator] = {}
+    for spec in specs:
+        name, number = name_of(spec), 1
+        while name in validators:
+            number += 1
+            name = f"{name_of(spec)}-{number}"
+        kind = PythonValidator if spec.python is not None else ShellValidator
+        validators[name] = kind(spec.model_copy(update={"name": name}), launcher, env)
+    return tuple(validators.values())
