@@ -252,7 +252,8 @@ def _seconds(value: object) -> object:
     if value is None or seconds == math.inf:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
-        raise ValueError(f"{shown(value)} is not a valid duration; {_NOTATION}")
+        remedy = "write inf without the quotes" if value == "inf" else _NOTATION
+        raise ValueError(f"{shown(value)} is not a valid duration; {remedy}")
     if seconds <= 0:
         raise ValueError(f"{shown(value)} is not above zero; {_NOTATION}, or inf to lift the limit")
     if seconds > _LONGEST:

@@ -251,7 +251,7 @@ def _reason(detail: Any, path: Key) -> str:
     given, top = detail["input"], str(path[0])
     wanted = _KINDS.get(detail["type"].partition("_")[0])
     if wanted and not detail["type"].endswith("_too_short"):
-        remedy = ""
+        remedy = "; write inf without the quotes" if given == "inf" and path[-1] in _LIMITS else ""
         if path in (("validator",), ("agent", "command")):
             wanted = "a string or a list of strings"
         if path[0] == "validator" and isinstance(given, dict):
