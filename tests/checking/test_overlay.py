@@ -24,12 +24,12 @@ import pytest
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.overlay import OpenOverlay, Overlay, probe, scratch_candidates
 from goalrunner.core.errors import EnvironmentFailed
-from goalrunner.core.ports import Completion, Confinement
+from goalrunner.core.ports import Completion
 from goalrunner.system import processes
 from goalrunner.system.bubblewrap import SandboxPolicy, WritableRoot, choose
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import SandboxedLauncher
-from goalrunner.system.sandbox_view import sandbox_environment
+from goalrunner.system.sandbox_view import Confinement, sandbox_environment
 
 ROOT = os.geteuid() == 0
 ORDINARY = 65534

@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-
 import pytest
 
 from goalrunner.core import events
 from goalrunner.core.events import Event, Record
-from goalrunner.core.observation import DiffStat, Observation, Snapshot
+from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from tests.support import told_run
+from tests.support.checker import ONE, THREE, TWO, Folder
 from tests.support.memory import MemoryArtifacts, MemoryLog, MemoryTranscript
-
-ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
-
-
-@dataclass
-class Folder:
-    """A workspace that is what the test says."""
-
-    now: Snapshot
-
-    async def snapshot(self) -> Snapshot:
-        """As told."""
-        return self.now
-
-    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
-        """One file differs between any two."""
-        return [{"a.py": (old.id, new.id)} if old != new else {} for old, new in pairwise(snapshots)]
-
-    async def diff(self, old: Snapshot, new: Snapshot) -> str:
-        """None."""
-        return ""
-
-    async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat:
-        """One line of one file."""
-        return DiffStat(files=1, added=1, removed=1)
 
 
 def taken(snapshot: Snapshot) -> events.SnapshotTaken:

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from goalrunner.core.activity import Activity, RetryScheduled, context_with
 from goalrunner.core.errors import ModelError
 from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import Activity, RetryScheduled, context_with
 from goalrunner.llm import LLM, Reply, client
 from goalrunner.llm.client import Request
 from goalrunner.llm.failure import FailureKind, ProviderFailure

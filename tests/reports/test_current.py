@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 from goalrunner.core import events
-from goalrunner.core.activity import CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports.current import Current, tail_of
 from goalrunner.reports.narrative import Narrative

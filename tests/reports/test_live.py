@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from goalrunner.core import events
-from goalrunner.core.activity import CommandStarted, PersonNeeded, RetryScheduled
+from goalrunner.core.ports import CommandStarted, PersonNeeded, RetryScheduled
 from goalrunner.reports.layout import clean
 from goalrunner.reports.live import LiveProgress, open_progress
 from tests.support import told_run

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core import events
-from goalrunner.core.activity import CommandEnded, CommandStarted, Remark
 from goalrunner.core.observation import DiffStat
+from goalrunner.core.ports import CommandEnded, CommandStarted, Remark
 from goalrunner.reports.live import is_interactive, open_progress
 from goalrunner.reports.progress import Progress
 from tests.reports.test_current import Clock

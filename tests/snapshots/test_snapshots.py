@@ -17,7 +17,6 @@ import pytest
 
 from goalrunner.core.errors import ExitCode, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
-from goalrunner.core.ports import Workspace
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
@@ -41,8 +40,7 @@ def said(changes: tuple[Change, ...]) -> list[str]:
 
 
 async def test_the_same_content_is_the_same_snapshot(store: SnapshotStore, workspace: Path) -> None:
-    port: Workspace = store
-    first = await port.snapshot()
+    first = await store.snapshot()
     os.utime(workspace / "a.py")
     assert await store.snapshot() == first
     (workspace / "a.py").write_text("a = 2\n")

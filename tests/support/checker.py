@@ -11,6 +11,7 @@ from goalrunner.core.events import Content
 from goalrunner.core.observation import DiffStat, Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext
 from goalrunner.core.verdict import ValidatorResult
+from goalrunner.snapshots.store import SnapshotStore
 
 ONE, TWO, THREE, FOUR = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "1234")
 
@@ -29,8 +30,8 @@ def ran(*results: bool | ValidatorResult, **more: Any) -> CheckRun:
 
 
 @dataclass
-class Folder:
-    """The port `Workspace`: a workspace that is the snapshot `now`."""
+class Folder(SnapshotStore):
+    """A workspace that is the snapshot `now`."""
 
     now: Snapshot = ONE
 
@@ -42,7 +43,7 @@ class Folder:
         """One file differs between any two."""
         return [{"a.py": (old.id, new.id)} if old != new else {} for old, new in pairwise(snapshots)]
 
-    async def diff(self, old: Snapshot, new: Snapshot) -> str:
+    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = (), *, errors: str = "replace") -> str:
         """None."""
         return ""
 

@@ -16,6 +16,8 @@ from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
 from goalrunner.core.ports import Clock
+from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.event_log import EventLog
 
 
 @dataclass
@@ -38,7 +40,7 @@ class ManualClock:
         self.seconds += seconds
 
 
-class MemoryLog:
+class MemoryLog(EventLog):
     """A log that keeps its records in a list."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -76,7 +78,7 @@ class MemoryLog:
         return [record.event.type for record in self.records]
 
 
-class MemoryTranscript:
+class MemoryTranscript(TranscriptFile):
     """A transcript that keeps copies of its messages in memory; a place is the number of its message."""
 
     def __init__(self) -> None:
@@ -94,7 +96,7 @@ class MemoryTranscript:
         return self.messages[ref.offset]
 
 
-class MemoryArtifacts:
+class MemoryArtifacts(ArtifactStore):
     """Artifacts in memory, by hash."""
 
     def __init__(self) -> None:

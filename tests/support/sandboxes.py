@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.core.ports import Completion, Confinement
+from goalrunner.core.ports import Completion
 from goalrunner.system.bubblewrap import SandboxPolicy, WritableRoot, choose
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import SandboxedLauncher
-from goalrunner.system.sandbox_view import sandbox_environment, visible_paths
+from goalrunner.system.sandbox_view import Confinement, sandbox_environment, visible_paths
 
 CHOICE = choose(os.environ, ())
 needs_sandbox = pytest.mark.skipif(CHOICE.sandbox is None, reason=f"no sandbox here: {CHOICE.why}; {CHOICE.remedy}")

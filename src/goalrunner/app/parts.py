@@ -20,14 +20,22 @@ from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import NONE
 from goalrunner.checking.environment import EnvironmentFailed, Layer
 from goalrunner.checking.overlay import Overlay
-from goalrunner.core.activity import Activity, ActivityObserver, PersonNeeded, Remark, running
 from goalrunner.core.agent_ports import Conversation, Observer, Recorder, ToolResult
 from goalrunner.core.errors import UsageError, one_line
 from goalrunner.core.events import ApprovalRequested, CriticRule, QuestionOpened, Record, RunEnded, RunResumed
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, NotifyConfig
 from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation
-from goalrunner.core.ports import Launcher, Reviewer, Validator
+from goalrunner.core.ports import (
+    Activity,
+    ActivityObserver,
+    Launcher,
+    PersonNeeded,
+    Remark,
+    Reviewer,
+    Validator,
+    running,
+)
 from goalrunner.engine.journal import Parts
 from goalrunner.judge.audit import LLMJudge, ModelCritic
 from goalrunner.llm import LLM

@@ -17,7 +17,7 @@ from pathlib import Path
 from goalrunner.checking.checkout import ROOM, ROOM_TMP
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.ports import Confinement, Launcher
+from goalrunner.core.ports import Launcher
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.records.files import clear, is_written
 from goalrunner.records.run_folder import RunFolder, goal_home
@@ -25,7 +25,7 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
 from goalrunner.system.bubblewrap import Choice, SandboxPolicy, WritableRoot, choose
 from goalrunner.system.sandbox import SandboxedLauncher
-from goalrunner.system.sandbox_view import private_paths, sandbox_environment, visible_paths
+from goalrunner.system.sandbox_view import Confinement, private_paths, sandbox_environment, visible_paths
 
 CHECKOUTS = "checkouts"  # the folder in GOAL_HOME of checkouts, and of what commands in a sandbox write
 

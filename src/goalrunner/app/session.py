@@ -15,7 +15,6 @@ from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize,
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.core import VERSION
-from goalrunner.core.activity import context_with
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, raised
@@ -23,6 +22,7 @@ from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall
 from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
+from goalrunner.core.ports import context_with
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import cut_calls

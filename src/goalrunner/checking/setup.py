@@ -13,8 +13,7 @@ from pathlib import Path
 from goalrunner.checking.dependencies import state_of
 from goalrunner.checking.environment import EnvironmentFailed
 from goalrunner.checking.protection import MANIFESTS
-from goalrunner.core.activity import running
-from goalrunner.core.ports import Completion, Launcher
+from goalrunner.core.ports import Completion, Launcher, running
 from goalrunner.core.shell_programs import started
 from goalrunner.records.files import remove
 from goalrunner.snapshots.diff import Patterns

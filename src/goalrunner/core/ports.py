@@ -1,17 +1,18 @@
-"""Protocols of validators, check environment, judge, critic, workspace, clock, stores and child processes."""
+"""Protocols of validators, check environment, judge, critic, clock and child processes; what a run is doing, for live views."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, Required, TypedDict, Unpack
+from typing import Any, Literal, Protocol, Required, TypedDict, Unpack, runtime_checkable
 
-from goalrunner.core.agent_ports import Conversation, Message, Recorder
-from goalrunner.core.events import ChangedChecks, Content, Event, Record
-from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot, Trail, TranscriptRef
+from goalrunner.core.agent_ports import Conversation, Recorder
+from goalrunner.core.events import ChangedChecks, Content
+from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
 
 
@@ -113,24 +114,6 @@ class Reviewer(Protocol):
     async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique: ...
 
 
-class Workspace(Protocol):
-    """The snapshots of the folder in which the agent works."""
-
-    async def snapshot(self) -> Snapshot:
-        """Take a snapshot now. Raises WorkspaceError if the folder is missing or cannot be read."""
-
-    async def differences(self, snapshots: Sequence[Snapshot]) -> Sequence[Mapping[str, tuple[str, str]]]:
-        """Compare each of these with the next one; return by path what identifies its content before and after, if any.
-
-        Ignored files, caches and the goal's `outputs` are left out.
-        """
-
-    async def diff(self, old: Snapshot, new: Snapshot) -> str:
-        """Return a unified patch."""
-
-    async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat: ...
-
-
 @dataclass(frozen=True)
 class CheckRun:
     """The results of the validators in the check environment."""
@@ -188,42 +171,6 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
 
-class Log(Protocol):
-    """The append-only log of a run. An appended event outlives the process."""
-
-    def append(self, event: Event) -> Record:
-        """Write one event. Raises RecordError when it cannot be written whole."""
-
-    def sync(self) -> None:
-        """Wait until everything recorded outlives a power cut; to be called before an effect without an event."""
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Return a context that is not active time."""
-
-
-class Transcript(Protocol):
-    """The complete chat of a run, to which events refer. Reading raises RecordError for a message that was changed."""
-
-    def append(self, message: Message) -> TranscriptRef: ...
-    def read(self, ref: TranscriptRef) -> Message: ...
-
-
-class Artifacts(Protocol):
-    """Large outputs, whole, by hash."""
-
-    def put(self, data: bytes) -> ArtifactRef:
-        """Store bytes durably; equal bytes are one file."""
-
-    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Store a file, secrets replaced, and remove it. Once `hurried()` is true, store only both ends of the rest."""
-
-    def read(self, ref: ArtifactRef) -> bytes:
-        """Return the bytes. Raise RecordError if they are missing or do not match their hash."""
-
-    def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
-        """Return the first and the last `each` bytes, or all bytes and an empty end of a short artifact."""
-
-
 HIDDEN = "not found in the sandbox"
 """The error about a program that exists outside of the sandbox."""
 
@@ -269,22 +216,83 @@ class Launcher(Protocol):
         """
 
 
+@dataclass(frozen=True, eq=False)
+class CommandStarted:
+    """A command has started; `output` is the file that its output goes to."""
+
+    name: str
+    """Name of the validator or tool."""
+    command: str
+    output: Path
+
+
 @dataclass(frozen=True)
-class Confinement:
-    """What a sandboxed command may see and write: absolute paths without links. All other paths can only be read.
+class CommandEnded:
+    """A command has ended, or was cancelled."""
 
-    The deeper of two paths wins; on the same path `writable` wins over `readable`, and `readable` over `hidden`.
-    """
+    started: CommandStarted
 
-    writable: tuple[Path, ...] = ()
-    readable: tuple[Path, ...] = ()
-    """Visible even inside of hidden folders and /tmp."""
-    hidden: tuple[Path, ...] = ()
-    emptied: tuple[Path, ...] = ()
-    """Shown as empty regular files."""
-    tmp: Path | None = None
-    """Mounted as /tmp; None: an empty one for each command."""
-    home: tuple[Path, Path] | None = None
-    """A home folder, and the folder that is mounted there."""
-    network: bool = True
-    """False: no network, not even on this machine."""
+
+@dataclass(frozen=True)
+class RetryScheduled:
+    """A model call failed and is repeated after a pause. `reason` is "429 rate limit", for example."""
+
+    reason: str
+    seconds: float
+    retry: int
+    """Number of this retry, from 1."""
+    retries: int
+    """Maximum number of retries."""
+
+
+@dataclass(frozen=True)
+class PersonNeeded:
+    """A person should be notified that the run has ended or waits for them; without a sound if `bell` is False."""
+
+    text: str
+    bell: bool = True
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A note for people that is not part of the run's records."""
+
+    text: str
+
+
+Activity = CommandStarted | CommandEnded | RetryScheduled | PersonNeeded | Remark
+
+
+@runtime_checkable
+class ActivityObserver(Protocol):
+    """An observer of a run that shows what happens between two events."""
+
+    def on_activity(self, activity: Activity) -> None:
+        """Handle an activity."""
+
+
+_receiver: ContextVar[Callable[[Activity], None] | None] = ContextVar("goal-activity", default=None)
+
+
+def context_with(receiver: Callable[[Activity], None]) -> Context:
+    """Return a copy of the current context in which activities go to `receiver`."""
+    context = copy_context()
+    context.run(_receiver.set, receiver)
+    return context
+
+
+def report(activity: Activity) -> None:
+    receiver = _receiver.get()
+    if receiver is not None:
+        receiver(activity)
+
+
+@contextmanager
+def running(name: str, command: str, output: Path) -> Iterator[Path]:
+    """Report a command as running while the context is open; yield its output file."""
+    started = CommandStarted(name, command, output)
+    report(started)
+    try:
+        yield output
+    finally:
+        report(CommandEnded(started))

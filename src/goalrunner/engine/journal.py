@@ -10,18 +10,22 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goalrunner.core.activity import Activity, ActivityObserver
 from goalrunner.core.agent_ports import Approver, Conversation, Observer, TextObserver
 from goalrunner.core.events import Event, Record, SecretsReplaced
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, Snapshot, Trail, names_in
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Artifacts, Checker, Clock, Judge, Log, Reviewer, Transcript, Validator, Workspace
+from goalrunner.core.ports import Activity, ActivityObserver, Checker, Clock, Judge, Reviewer, Validator
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, SnapshotHistory, outcome_of
 from goalrunner.core.verdict import SuiteRecord, ValidatorResult
+
+if TYPE_CHECKING:
+    from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+    from goalrunner.records.event_log import EventLog
+    from goalrunner.snapshots.store import SnapshotStore
 
 _LOGGER = logging.getLogger("goalrunner")
 
@@ -33,13 +37,13 @@ class Parts:
     conversation: Conversation
     validators: tuple[Validator, ...]
     judge: Judge | None
-    log: Log
-    transcript: Transcript
-    artifacts: Artifacts
+    log: EventLog
+    transcript: TranscriptFile
+    artifacts: ArtifactStore
     clock: Clock
     workspace: Path
     scratch: Callable[[str], Path]
-    watch: Workspace | None = None  # takes the snapshots; None if the workspace is not the deliverable
+    watch: SnapshotStore | None = None  # takes the snapshots; None if the workspace is not the deliverable
     checker: Checker | None = None  # None if validators run in the workspace as it is
     redact: Callable[[str], str] = lambda text: text
     replaced: Callable[[], dict[str, int]] = dict  # counts the secrets replaced since the last call, by kind
@@ -54,9 +58,9 @@ class Journal:
 
     def __init__(
         self,
-        log: Log,
-        transcript: Transcript,
-        artifacts: Artifacts,
+        log: EventLog,
+        transcript: TranscriptFile,
+        artifacts: ArtifactStore,
         observers: Sequence[Observer] = (),
         save: Callable[[RunState], None] | None = None,
         run_path: str = "",
@@ -178,7 +182,7 @@ Answer = tuple[ValidatorResult, Path | None]
 class OutputStore:
     """Stores output files. After a cancellation, which `settle` raises, only both ends of the rest are stored."""
 
-    def __init__(self, artifacts: Artifacts) -> None:
+    def __init__(self, artifacts: ArtifactStore) -> None:
         self._artifacts = artifacts
         self._hurried = threading.Event()
         self._cut: asyncio.CancelledError | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import AgentRun, Message, Recorded, ToolResult, Unfinished
@@ -19,12 +19,14 @@ from goalrunner.core.limits import rule_for, shortfall
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import OWNER, Observation, TranscriptRef, names_in, source_of
 from goalrunner.core.outcome import AgentSession, Usage
-from goalrunner.core.ports import Artifacts
 from goalrunner.core.progress import settle_plan
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.approvals import ActionKind, Approvals, answered_by
 from goalrunner.engine.journal import Journal, OutputStore
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
+
+if TYPE_CHECKING:
+    from goalrunner.records.artifacts import ArtifactStore
 
 
 class RunRecorder:
@@ -218,7 +220,7 @@ class Resumption:
         refs = [self._system] if self._system else []
         return tuple(message(ref) for ref in (*refs, *self._chat))
 
-    def read(self, message: Callable[[TranscriptRef], Message], artifacts: Artifacts) -> Resumption:
+    def read(self, message: Callable[[TranscriptRef], Message], artifacts: ArtifactStore) -> Resumption:
         """Read all texts of what was added, and return the resumption. Raise RecordError if one is damaged."""
         self.chat = self.messages(message)
         last = (message for message in reversed(self.chat) if message.get("role") == "assistant")
@@ -261,7 +263,7 @@ def cut_calls(
 SHOWN_BYTES = 100_000  # of each end of an output; no model is shown more
 
 
-def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
+def recorded(observation: Observation, artifacts: ArtifactStore) -> Recorded:
     """Return an observation with both ends of its output."""
     ref = observation.output
     head, tail = artifacts.ends(ref, SHOWN_BYTES) if ref else (b"", b"")

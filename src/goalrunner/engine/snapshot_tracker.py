@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from goalrunner.core.errors import WorkspaceError, some
 from goalrunner.core.events import Colour, Content, SnapshotTaken
 from goalrunner.core.observation import OWNER, RESPONSE, Claim, DiffStat, Observation, Snapshot
-from goalrunner.core.ports import Workspace
 from goalrunner.core.summary import SnapshotHistory
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.journal import Answer, Journal
+
+if TYPE_CHECKING:
+    from goalrunner.snapshots.store import SnapshotStore
 
 Moment = Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
 
@@ -36,7 +38,7 @@ def differing(steps: Sequence[Step]) -> tuple[str, ...]:
 class SnapshotTracker:
     """Takes snapshots and compares them. Without a workspace there are no snapshots, and nothing is outdated."""
 
-    def __init__(self, workspace: Workspace | None, journal: Journal) -> None:
+    def __init__(self, workspace: SnapshotStore | None, journal: Journal) -> None:
         self._workspace = workspace
         self.journal = journal
         self._steps: list[Step] = []  # from each snapshot to the next one, as far as they were compared

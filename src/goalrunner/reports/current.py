@@ -13,8 +13,8 @@ from math import ceil
 from pathlib import Path
 
 from goalrunner.core import events
-from goalrunner.core.activity import Activity, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.events import Record
+from goalrunner.core.ports import Activity, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult

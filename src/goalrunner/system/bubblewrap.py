@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from goalrunner.core.ports import Confinement
 from goalrunner.system.launcher import SHELL, program_outside
-from goalrunner.system.sandbox_view import TMP, make_ready, mounts, real_path, tops
+from goalrunner.system.sandbox_view import TMP, Confinement, make_ready, mounts, real_path, tops
 
 _X32 = 0x4000_0000  # the bit of a call through the x32 interface of an x86-64 kernel, which has the same numbers
 

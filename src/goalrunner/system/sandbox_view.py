@@ -12,7 +12,28 @@ from pathlib import Path
 from typing import Literal
 
 from goalrunner.core.errors import record_errors
-from goalrunner.core.ports import Confinement
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a sandboxed command may see and write: absolute paths without links. All other paths can only be read.
+
+    The deeper of two paths wins; on the same path `writable` wins over `readable`, and `readable` over `hidden`.
+    """
+
+    writable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    """Visible even inside of hidden folders and /tmp."""
+    hidden: tuple[Path, ...] = ()
+    emptied: tuple[Path, ...] = ()
+    """Shown as empty regular files."""
+    tmp: Path | None = None
+    """Mounted as /tmp; None: an empty one for each command."""
+    home: tuple[Path, Path] | None = None
+    """A home folder, and the folder that is mounted there."""
+    network: bool = True
+    """False: no network, not even on this machine."""
+
 
 _LISTENS = 0x10000  # the kernel's flag of a socket that accepts connections
 

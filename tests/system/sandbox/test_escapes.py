@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.core.ports import Confinement
 from goalrunner.system.bubblewrap import choose
-from goalrunner.system.sandbox_view import listening, visible_paths
+from goalrunner.system.sandbox_view import Confinement, listening, visible_paths
 from tests.support.sandboxes import CHOICE, SandboxedWorkspace, needs_sandbox
 
 pytestmark = [pytest.mark.slow, needs_sandbox]

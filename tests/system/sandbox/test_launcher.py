@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.core.ports import Confinement
 from goalrunner.system import bubblewrap
 from goalrunner.system.bubblewrap import Bubblewrap, WritableRoot, choose
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import SandboxedLauncher
+from goalrunner.system.sandbox_view import Confinement
 from tests.support.sandboxes import SandboxedWorkspace, needs_sandbox
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.core.ports import HIDDEN, Confinement
+from goalrunner.core.ports import HIDDEN
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.sandbox import hidden_path
-from goalrunner.system.sandbox_view import is_visible
+from goalrunner.system.sandbox_view import Confinement, is_visible
 from tests.support.sandboxes import SandboxedWorkspace, needs_sandbox
 
 
