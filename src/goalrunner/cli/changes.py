@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -24,24 +25,16 @@ def diff(
     At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with PAGER, by default less. In a
     pipe or a file it is plain, so that `git apply` and `patch` can read it.
     """
-    from goalrunner.app.run_snapshots import RoundPatch, round_patch, snapshots_of
-    from goalrunner.core.events import RoundStarted
+    from goalrunner.app.run_snapshots import round_patch, snapshots_of
     from goalrunner.reports.patches import patch_text, patch_value, stat_text
 
     run, number = _arguments(run, number)
     folder = runs.find(run)
-    snapshots = snapshots_of(runs.records(folder))
-    started = number is not None or snapshots.starts
-    no_round = not started and not any(isinstance(one.event, RoundStarted) for one in runs.records(folder))
-    patch = RoundPatch(None, (), "")
-    if not no_round:
-        patch = main.wait_for(round_patch(snapshots, runs.home(), os.environ, number))
+    patch = main.wait_for(round_patch(snapshots_of(runs.records(folder)), runs.home(), os.environ, number))
     if json:
         output.say(patch_value(folder.run_id, patch))
         return 0
-    if no_round:
-        output.complain(f"No round of run {folder.run_id} has started: the agent has not run, so nothing was changed.")
-    elif not patch.changes:
+    if not patch.changes:
         part = "Run" if patch.round is None else f"Round {patch.round} of run"
         output.complain(f"{part} {folder.run_id} changed no files.")
     if stat:
@@ -131,13 +124,7 @@ def prune(
     if json:
         names = [run.folder.run_id for run in found]
         why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in found}
-        rest = {
-            "stores": done.stores,
-            "snapshots": done.snapshots,
-            "left": done.left,
-            "half_removed": done.half_removed,
-        }
-        output.say({"removed": [] if dry_run else names, "found": names, "why": why, **rest})
+        output.say({"removed": [] if dry_run else names, "found": names, "why": why, **asdict(done)})
         return 0
     verb = "would remove" if dry_run else "removed"
     lines = [f"{verb}  {line}" for line in listed] or ["no run ended that long ago"]

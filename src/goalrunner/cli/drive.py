@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from goalrunner.core.run_state import RunState
     from goalrunner.records.run_folder import RunFolder
 
+_STEP = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")  # in a step of GitHub Actions: for annotations and a summary
 _MAX_BYTES = 1 << 16  # bytes of a typed line that are read
 
 
@@ -56,17 +57,15 @@ def drive(
         text, copied = outcome_text(outcome), ""
         written = failure is None or runs.is_file(f"{outcome.run_path}/outcome.json")
         shown = outcome if written else outcome.model_copy(update={"run_path": ""})
-        with contextlib.ExitStack() as rest:  # if one of these fails, the others are still done
+        with contextlib.ExitStack() as rest:  # called from the last one; if one fails, the others are still called
             folder = RunFolder(Path(outcome.run_path)) if outcome.run_path else None
             rest.callback(files.write, folder, stream, outcome)
             if json:
                 rest.callback(output.say, text)
-            if copy is not None and copy.is_stream:
-                rest.callback(copy.write, text)
             rest.callback(lambda: progress.finish(shown, copied))
-            if copy is not None and not copy.is_stream:
+            if copy is not None:
                 copy.write(text)
-                copied = str(copy.path)
+                copied = "" if copy.is_stream else str(copy.path)
         if failure is not None:
             if str(failure) not in outcome.message:
                 raise failure
@@ -161,14 +160,13 @@ class CiFiles:
 
     copies: Mapping[str, output.ResultFile]  # by option: "--junit"
     environ: Mapping[str, str]
-    is_step: bool = True  # whether a step of GitHub Actions gets annotations and a summary
 
     def write(self, folder: RunFolder | None, stream: TextIO, known: GoalOutcome | None = None) -> None:
         """Write the files, and print annotations on `stream`. If one fails, the others are written. Raise GoalError.
 
         If the log cannot be read, the files have only the `known` outcome.
         """
-        if not (self.copies or {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & self.environ.keys()):
+        if not (self.copies or self.environ.keys() & _STEP):
             return
         from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
@@ -193,11 +191,11 @@ class CiFiles:
             "--summary": lambda: summary_markdown(outcome, files=changed, state=state),
             "--gitlab": lambda: ci.gitlab_text(problems),
         }
-        if self.is_step and ci.is_github(self.environ):
+        if ci.is_github(self.environ):
             printed = LastingStream(stream)
             printed.write(ci.github_text(problems, outcome.labels))
             printed.flush()
-        if self.is_step and (step := self.environ.get("GITHUB_STEP_SUMMARY")):
+        if step := self.environ.get("GITHUB_STEP_SUMMARY"):
             try:
                 with Path(step).open("a", encoding="utf-8", errors="replace") as file:
                     file.write(texts["--summary"]())
@@ -219,6 +217,8 @@ def open_files(junit: Path | None, summary: Path | None, gitlab: Path | None, *,
     environ = dict(os.environ)
     for name in JOB_FILES:
         os.environ.pop(name, None)
+    for name in _STEP if asked_only else ():
+        environ.pop(name, None)
     given = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
     copies = {option: output.ResultFile(path, option=option) for option, path in given.items() if path is not None}
-    return CiFiles(copies, environ, is_step=not asked_only)
+    return CiFiles(copies, environ)
