@@ -11,8 +11,9 @@ from goalrunner.core.observation import EvidenceRow, TranscriptRef
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.reports.judgements import verdict_facts
 from goalrunner.reports.layout import laid_out, width
-from goalrunner.reports.review import evidence_facts, evidence_value, verdict_facts
+from goalrunner.reports.review import evidence_facts, evidence_value
 from goalrunner.reports.show import show_text, state_lines
 from tests.support import told_run
 from tests.support.told_run import created, green_verdict, numbered, red_verdict, started

@@ -170,8 +170,8 @@ class CiFiles:
             return
         from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
-        from goalrunner.reports.markdown import summary_markdown
         from goalrunner.reports.progress import LastingStream
+        from goalrunner.reports.review import summary_markdown
 
         state: RunState | None = None
         changed: tuple[Change, ...] = ()

@@ -39,7 +39,7 @@ def export(
     if branch is not None and file is not None:
         raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
     from goalrunner.app.export import RunChange
-    from goalrunner.reports.markdown import summary_markdown
+    from goalrunner.reports.review import summary_markdown
 
     folder = runs.find(run)
     state, outcome = runs.result(folder)

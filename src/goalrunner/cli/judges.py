@@ -50,8 +50,7 @@ def audit(
     repeated. A budget applies to one call of the command. The exit code is 0 if all are complete, 1 if one is not or
     cannot be read, 4 if the judge failed.
     """
-    from goalrunner.reports.judgements import audit_value, audits_junit, audits_page
-    from goalrunner.reports.tables import audits_table
+    from goalrunner.reports.judgements import audit_value, audits_junit, audits_page, audits_table
 
     paths = find_transcripts(transcripts)
     if objective is not None or goal is not None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goalrunner.core.outcome import Usage
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
 from goalrunner.reports.ci import Case, Kind, public_remark, suite_text
 from goalrunner.reports.html import rendered
-from goalrunner.reports.layout import Fact, facts, laid_out, lines_text, model_name, one_line, table
-from goalrunner.reports.review import verdict_facts
-from goalrunner.reports.tables import EVIDENCE, audit_lines
+from goalrunner.reports.layout import Fact, facts, known, laid_out, lines_text, model_name, one_line, table
+from goalrunner.reports.review import result_text
 
 if TYPE_CHECKING:
     from goalrunner.app.calibration import Calibration, Fault
@@ -20,6 +22,27 @@ if TYPE_CHECKING:
 UNKNOWN = "-"
 _FAULTS = 10
 """Faults that the text lists."""
+_MIN_MISSING = 20
+"""Fewest columns for what is missing in a table of audits."""
+EVIDENCE = {
+    "transcript": "what the transcript claims; the runner saw none of it",
+    "runner": "what the log of the run recorded",
+    "both": "what the transcript claims, and what the runner recorded itself",
+}
+_RESULTS = ("complete", "not complete", "unreadable", "not audited", "judge failed")
+
+
+def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
+    """Yield the score, each criterion, and what is missing."""
+    yield Fact("verdict", result_text(verdict))
+    criteria, shown = [], {""}
+    for item in verdict.criteria:
+        missing = f": {item.missing}" if item.missing and not item.satisfied else ""
+        criteria.append(f"{'✓' if item.satisfied else '✗'} {item.criterion}{missing}")
+        shown |= {one_line(item.missing), one_line(f"{item.criterion}: {item.missing}")}
+    yield from facts("criteria", criteria)
+    if not verdict.complete:
+        yield from facts("missing", [line for line in verdict.missing.splitlines() if one_line(line) not in shown])
 
 
 def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fact]:
@@ -33,12 +56,30 @@ def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fa
     if not_run:
         yield Fact("validators", "not run; --base REV runs them with the protected files of that git revision", "warn")
     yield Fact("format", audit.format)
-    if audit.partial:
-        yield Fact("partial", audit.partial, "warn")
+    yield from known({"partial": audit.partial}, "warn")
     yield Fact("evidence", EVIDENCE.get(audit.evidence, ""))
     if audit.forgeable:
         yield Fact("forgeable", f"{', '.join(audit.forgeable)}: the agent wrote the file that the output shows", "warn")
     yield from (Fact("note", label, "warn") for label in audit.labels)
+
+
+def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) -> str:
+    """Return a row for each transcript, then how many there are of each result and what was used."""
+    rows = [("RESULT", "SCORE", "FORMAT", "TRANSCRIPT", "MISSING")]
+    for audit in audits:
+        score = figures.score(audit.verdict.score) if audit.verdict else "-"
+        rows.append((audit.result, score, audit.format or "-", one_line(audit.transcript), one_line(audit.missing)))
+    return lines_text([*table(rows, columns, _MIN_MISSING), "", *audit_lines(audits)])
+
+
+def audit_lines(audits: Sequence[TranscriptAudit]) -> list[str]:
+    """Return how many audits there are of each result, what was used, and the source of the evidence."""
+    counts: Counter[str] = Counter(audit.result for audit in audits)
+    results = [f"{counts[name]:,} {name}" for name in _RESULTS if counts[name]]
+    used = figures.spent(sum((audit.usage for audit in audits), Usage()))
+    kinds = [name for name in EVIDENCE if any(audit.evidence == name for audit in audits)]
+    first = " · ".join([figures.count(len(audits), "transcript"), *results, *used])
+    return [first, *(f"evidence: {EVIDENCE[name]}" for name in kinds)]
 
 
 def audit_value(audit: TranscriptAudit) -> dict[str, Any]:

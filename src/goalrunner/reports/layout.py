@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -262,6 +262,11 @@ def lines_text(lines: Iterable[str]) -> str:
 def facts(label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool = False) -> Iterator[Fact]:
     """Yield a line for each text; the first one has the label."""
     yield from (Fact("" if index else label, text, tone, whole=whole) for index, text in enumerate(texts))
+
+
+def known(texts: Mapping[str, str], tone: Tone = "plain", *, whole: bool = False) -> Iterator[Fact]:
+    """Yield a line for each text that is not empty, by label."""
+    yield from (Fact(label, text, tone, whole=whole) for label, text in texts.items() if text)
 
 
 def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[Line]:

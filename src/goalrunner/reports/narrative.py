@@ -15,7 +15,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Line, Step, facts, home_path, model_name
+from goalrunner.reports.layout import Fact, Line, Step, facts, home_path, known, model_name
 from goalrunner.reports.steps import event_lines, message_step, near_limits, short_name, spent_parts
 
 _OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME", "critic": "[critic] model"}
@@ -34,17 +34,13 @@ def start_lines(state: RunState, place: str, started: events.RunStarted | None =
     yield Fact("agent", agent, beside=("judge", model_name(state.models.get("judge", "")) or _NO_JUDGE))
     if started is not None:
         plan = state.plan
-        if plan.critic is not None:
-            yield Fact("critic", f"{plan.critic.name} · at least {figures.score(plan.critic.threshold)}")
-        yield Fact("limits", figures.limits(vars(plan)))
-        if started.checks:
-            yield Fact("checks", started.checks)
-        if waits := waits_for(plan.approvals, state.goal.risk_class):
-            yield Fact("approvals", waits)
+        critic = f"{plan.critic.name} · at least {figures.score(plan.critic.threshold)}" if plan.critic else ""
+        approvals = waits_for(plan.approvals, state.goal.risk_class)
+        limits = figures.limits(vars(plan))
+        yield from known({"critic": critic, "limits": limits, "checks": started.checks, "approvals": approvals})
         if not any((plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)):
             yield UNLIMITED
-        if started.continues:
-            yield Fact("continues", f"the conversation of {started.continues}")
+        yield from known({"continues": started.continues and f"the conversation of {started.continues}"})
         yield from (Fact("note", note, tone="warn") for note in started.notes)
     yield from _recorded_lines(state.models)
 

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 from goalrunner.core.errors import LIMIT_OPTIONS, listed, raised
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, RUNNING, UNREADABLE, Summary, redacted_line
-from goalrunner.reports.layout import TAIL, Fact, Line, Tone, facts, home_path, model_name, one_line, output_lines
+from goalrunner.reports.layout import (
+    TAIL,
+    Fact,
+    Line,
+    Tone,
+    facts,
+    home_path,
+    known,
+    model_name,
+    one_line,
+    output_lines,
+)
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -75,18 +86,14 @@ def label_lines(labels: Sequence[str]) -> Iterator[Fact]:
 
 def status_lines(summary: Summary, now: datetime, folder: str = "") -> Iterator[Line]:
     """Yield state, rounds, verdict, limits and spend of a run."""
-    yield Fact("run", summary.text("run_id"))
-    if summary.text("objective"):
-        yield Fact("goal", summary.text("objective"))
-    yield Fact("status", _status(summary))
+    yield from known({"run": summary.text("run_id"), "goal": summary.text("objective"), "status": _status(summary)})
     if summary.status != "complete":
         yield from message_lines(summary.text("message"))
     readable = summary.text("status") != UNREADABLE
     if readable:
         yield from _progress(summary)
         yield from _setting(summary, now)
-    if folder:
-        yield Fact("folder", home_path(folder), whole=True)
+    yield from known({"folder": home_path(folder)}, whole=True)
     if readable:
         yield from next_steps(summary)
 
@@ -116,10 +123,10 @@ def _progress(summary: Summary) -> Iterator[Line]:
     if summary.text("missing"):
         yield from output_lines("missing", summary.text("missing"), _TAIL)
     checks = [
-        (check.get("passed"), check.get("name", "?"), check.get("summary", ""))
+        f"{'✓' if check.get('passed') is True else '✗'} {check.get('name', '?')}  {check.get('summary', '')}"
         for check in summary.tables("validators")
     ]
-    yield from facts("checks", [f"{'✓' if passed is True else '✗'} {name}  {said}" for passed, name, said in checks])
+    yield from facts("checks", checks)
     for identifier, action in summary.waiting.items():
         yield Fact("waits", f"{identifier} {action}", tone="warn")
         if summary.status == RUNNING:
@@ -128,20 +135,20 @@ def _progress(summary: Summary) -> Iterator[Line]:
 
 
 def _setting(summary: Summary, now: datetime) -> Iterator[Line]:
-    if summary.text("agent_model"):
-        yield Fact("agent", model_name(summary.text("agent_model")))
-    yield Fact("judge", model_name(summary.text("judge_model")) or "none; the validators decide")
+    judge = model_name(summary.text("judge_model")) or "none; the validators decide"
+    yield from known({"agent": model_name(summary.text("agent_model")), "judge": judge})
     yield from label_lines(summary.texts("labels"))
-    yield Fact("limits", figures.limits(summary.numbers("limits")))
-    yield Fact("spent", summary.spend)
-    if redacted := redacted_line(summary.numbers("redacted")):
-        yield Fact("redacted", redacted)
-    if summary.text("workspace"):
-        yield Fact("workspace", home_path(summary.text("workspace")))
     last = ("updated", "updated_at") if summary.status in (RUNNING, LOST) else ("ended", "finished_at")
-    for label, key in (("started", "started_at"), last):
-        when = summary.text(key)
-        yield Fact(label, " · ".join(filter(None, (figures.moment(when), figures.age(when, now)))))
+    times = [(label, summary.text(key)) for label, key in (("started", "started_at"), last)]
+    yield from known(
+        {
+            "limits": figures.limits(summary.numbers("limits")),
+            "spent": summary.spend,
+            "redacted": redacted_line(summary.numbers("redacted")),
+            "workspace": home_path(summary.text("workspace")),
+            **{label: f"{figures.moment(when)} · {figures.age(when, now)}".rstrip(" ·") for label, when in times},
+        }
+    )
 
 
 def closing_lines(
@@ -171,8 +178,7 @@ def closing_lines(
         if options:
             yield Fact("", "To put the originals back:")
             yield Fact("", f"goal restore {outcome.run_id} 0 {options}", whole=True)
-    if outcome.redacted:
-        yield Fact("redacted", redacted_line(outcome.redacted))
+    yield from known({"redacted": redacted_line(outcome.redacted)})
     for path in (f"{outcome.run_path}/outcome.json" if outcome.run_path else "", copy):
         if path:
             yield Fact("", home_path(path), whole=True)

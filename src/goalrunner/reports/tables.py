@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -15,7 +14,6 @@ from goalrunner.reports.layout import Fact, Line, cut, lines_text, one_line, tab
 if TYPE_CHECKING:
     from goalrunner.app.agents import AgentFacts, Check
     from goalrunner.app.doctor import Diagnosis
-    from goalrunner.app.kept_verdicts import TranscriptAudit
     from goalrunner.app.memory import MemoryItem
 
 _AGENT_HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
@@ -24,12 +22,6 @@ _OTHERS = 'Any other program can be an agent: [agent] use = "command" or "acp".'
 _MARKS = {"good": "✓", "bad": "✗", "note": "·"}
 _MEMORY_HEADINGS = ("ID", "KIND", "OWNER", "SOURCE", "SENSITIVITY", "EXPIRES", "TEXT")
 _MIN_TEXT = 20
-EVIDENCE = {
-    "transcript": "what the transcript claims; the runner saw none of it",
-    "runner": "what the log of the run recorded",
-    "both": "what the transcript claims, and what the runner recorded itself",
-}
-_RESULTS = ("complete", "not complete", "unreadable", "not audited", "judge failed")
 _RUN_HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
 UNKNOWN = "unknown"
 """Shown if the usage is unknown; a dash: nothing was used."""
@@ -114,27 +106,6 @@ def promoted_text(item: MemoryItem) -> str:
 def forgotten_text(items: Sequence[MemoryItem]) -> str:
     """Return the text about items that were removed."""
     return lines_text([f"forgotten  {item.memory_id}  {one_line(item.text)}" for item in items])
-
-
-def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) -> str:
-    """Return a row for each transcript, then how many there are of each result and what was used."""
-    rows = [("RESULT", "SCORE", "FORMAT", "TRANSCRIPT", "MISSING")]
-    for audit in audits:
-        score = figures.score(audit.verdict.score) if audit.verdict else "-"
-        rows.append((audit.result, score, audit.format or "-", one_line(audit.transcript), one_line(audit.missing)))
-    return lines_text([*table(rows, columns, _MIN_TEXT), "", *audit_lines(audits)])
-
-
-def audit_lines(audits: Sequence[TranscriptAudit]) -> list[str]:
-    """Return how many audits there are of each result, what was used, and the source of the evidence."""
-    counts: Counter[str] = Counter(audit.result for audit in audits)
-    results = [f"{counts[name]:,} {name}" for name in _RESULTS if counts[name]]
-    from goalrunner.core.outcome import Usage
-
-    used = figures.spent(sum((audit.usage for audit in audits), Usage()))
-    kinds = [name for name in EVIDENCE if any(audit.evidence == name for audit in audits)]
-    first = " · ".join([figures.count(len(audits), "transcript"), *results, *used])
-    return [first, *(f"evidence: {EVIDENCE[name]}" for name in kinds)]
 
 
 def listing_text(summaries: Sequence[Mapping[str, Any]], now: datetime, columns: int | None = None) -> str:
