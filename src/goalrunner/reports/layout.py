@@ -17,6 +17,8 @@ from typing import Literal, NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 ELLIPSIS = "…"
+SHORT_ID = 12
+"""Characters of a snapshot's id that are shown and can be typed."""
 width = cell_len
 """Return the columns of clean text: wide characters take two, combining ones none."""
 

@@ -13,8 +13,7 @@ from typing import Any
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ELLIPSIS, Fact, clean, home_path, lines_text, table
-from goalrunner.reports.review import SHORT_ID
+from goalrunner.reports.layout import ELLIPSIS, SHORT_ID, Fact, clean, home_path, lines_text, table
 from goalrunner.snapshots.objects import shown
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")

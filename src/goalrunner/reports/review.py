@@ -14,7 +14,7 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, clean, cut, hanging, laid_out, lines_text, one_line, width
+from goalrunner.reports.layout import SHORT_ID, Fact, clean, cut, hanging, laid_out, lines_text, one_line, width
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -34,8 +34,6 @@ _CHOICES = (
     "  Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
     " goal approve or goal deny answers it later."
 )
-SHORT_ID = 12
-"""Characters of a snapshot's id that are shown and can be typed."""
 _LONGEST_COMMAND = 1_000
 """Most characters of a command on the line of its label."""
 _LONGEST_LINE, _LONGEST_BLOCK = 300, 4_000
