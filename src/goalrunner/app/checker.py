@@ -191,20 +191,22 @@ class CheckRunner:
     ) -> tuple[Results, tuple[str, ...], ChangedChecks | None]:
         """Return the results with the original checks, labels, and the agent's checks if only these pass.
 
-        If the first run is red, files that git ignores and that appeared during the run are added.
+        After a red run, the validators run once more with the ignored files that appeared during the run.
         """
+        self.proven = None
+        results = await self._run_plan(plan, context)
+        if results.green:
+            self.proven = plan.layer(), results.changed
+        if results.green or not context.iteration:
+            return results, (), None
         needed = (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
-        self.proven, appeared = None, False
-        first = ran = await self._run_plan(plan, context)
-        if plan.appeared and not first.green and context.iteration:
-            ran, appeared = await self._run_plan(plan, context, appeared=True), True
-        if ran.green:
-            self.proven = plan.layer(appeared=appeared), ran.changed
-            return ran, needed if appeared else (), None
-        if not context.iteration:
-            return first, (), None
+        if plan.appeared:
+            with_ignored = await self._run_plan(plan, context, appeared=True)
+            if with_ignored.green:
+                self.proven = plan.layer(appeared=True), with_ignored.changed
+                return with_ignored, needed, None
         if self._protection.strict or not plan.differences:
-            return first, (), None
+            return results, (), None
         for appeared in (False, True) if plan.appeared else (False,):
             theirs = await self._run_plan(plan, context, appeared=appeared, agents_checks=True)
             free = (*plan.allowed, *plan.differences)
@@ -212,8 +214,8 @@ class CheckRunner:
             if theirs.green and all(result.passed for result, _ in answers):
                 paths = tuple(item.path for item in plan.differences)
                 changed = ChangedChecks(key=plan.key, paths=paths, results=tuple(result for result, _ in answers))
-                return first, needed if appeared else (), changed
-        return first, (), None
+                return results, needed if appeared else (), changed
+        return results, (), None
 
     async def _run_plan(
         self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False

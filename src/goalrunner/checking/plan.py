@@ -75,29 +75,22 @@ async def make_plan(
     links = [name for name, entry in before.items() if entry.mode == rules.LINK and entry.stored]
     targets = {name: os.fsdecode(await store.read(base, name) or b"") for name in links}
     protection = protection.with_link_targets(targets)
-    counted, free = differences(protection, before, after)
-    counted = tuple(item for item in counted if not (item.kind == "planted" and _CACHES.match(item.path)))
-    found = tuple([item for item in counted if await _concerns_checks(store, base, now, item)])
+    protected, free = differences(protection, before, after)
+    protected = tuple(item for item in protected if not (item.kind == "planted" and _CACHES.match(item.path)))
+    differing = tuple([item for item in protected if await _concerns_checks(store, base, now, item)])
     allowed = tuple([item for item in free if await _concerns_checks(store, base, now, item)])
-    found = (*found, *_folders_before(protection, workspace, before))
-    key = _key(found, after)
-    if found and key in approved and not protection.strict:
-        found, allowed = (), (*allowed, *found)
+    differing = (*differing, *_folders_before(protection, workspace, before))
+    key = _key(differing, after)
+    if differing and key in approved and not protection.strict:
+        differing, allowed = (), (*allowed, *differing)
     if not protection.strict:  # ignored files keep their content with protect and editable alone
         allowed = (*allowed, *_touched(protection, changes.changed))
-    protected = [item.path for item in found if item.kind != "planted"]
-    kept = {path: await _original(store, base, before[path], path) for path in protected}
-    put = {on_disk(path): original for path, original in kept.items() if original is not None}
-    lost = [path for path, original in kept.items() if original is None]
-    hide = {on_disk(item.path) for item in found if item.kind == "planted"}
-    # Bytecode beside protected sources, or written in the run, may belong to other content with the same time.
-    sources = (on_disk(path) for path in before if protection.rule(path) and not protection.allowed(path))
-    hide |= {
-        posixpath.join(posixpath.dirname(path), "__pycache__") for path in (*put, *sources) if path.endswith(".py")
-    }
-    written = (path for path in after if CACHE in path and (protection.strict or before.get(path) != after[path]))
-    hide |= {on_disk(cache[0]) for path in written if (cache := re.match(rf"(.*/)?{CACHE}(?=/|$)", path))}
-    hide |= {*changes.caches}
+    changed = [item.path for item in differing if item.kind != "planted"]
+    originals = {path: await _original(store, base, before[path], path) for path in changed}
+    put = {on_disk(path): original for path, original in originals.items() if original is not None}
+    lost = [path for path, original in originals.items() if original is None]
+    hide = {on_disk(item.path) for item in differing if item.kind == "planted"}
+    hide |= {*changes.caches, *_bytecode(protection, before, after, put)}
     if protection.strict:  # ignored files have the content of the start, and build output is built anew
         may_change = protection.is_editable if protection.mode == "editable" else protection.allowed
         originals = {path: ignored.original(path) for path in changes.changed if not may_change(path)}
@@ -107,9 +100,24 @@ async def make_plan(
     refusal, hint = _refusal(protection, lost, changes)
     appeared = tuple(path for path in changes.appeared if not (protection.editable and protection.is_editable(path)))
     hide |= set(appeared)
-    shown = () if protection.mode == "editable" else appeared
+    # With `editable`, the validators never see them.
+    retried = () if protection.mode == "editable" else appeared
     layer = Layer(workspace, put, frozenset(hide))
-    return Plan(layer, found, allowed, shown, refusal, hint, changes.dependencies, key)
+    return Plan(layer, differing, allowed, retried, refusal, hint, changes.dependencies, key)
+
+
+def _bytecode(
+    protection: Protection, before: Mapping[str, Entry], after: Mapping[str, Entry], put: Mapping[str, File]
+) -> Iterator[str]:
+    """Yield caches of bytecode that may belong to other content: beside protected sources, or written in the run."""
+    sources = (on_disk(path) for path in before if protection.rule(path) and not protection.allowed(path))
+    for path in (*put, *sources):
+        if path.endswith(".py"):
+            yield posixpath.join(posixpath.dirname(path), "__pycache__")
+    for path, entry in after.items():
+        cache = re.match(rf"(.*/)?{CACHE}(?=/|$)", path) if CACHE in path else None
+        if cache and (protection.strict or before.get(path) != entry):
+            yield on_disk(cache[0])
 
 
 def on_disk(path: str) -> str:
