@@ -7,6 +7,7 @@ import pytest
 from tests import picture
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", picture.NAMES)
 def test_the_picture_is_drawn_by_the_present_program(name: str) -> None:
     kept = picture.words(picture.path_of(name).read_text(encoding="utf-8"))

@@ -50,7 +50,7 @@ async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[
 
 
 async def test_audits_run_at_once_and_are_returned_in_order(tmp_path: Path) -> None:
-    jobs = [job(tmp_path, "slow", delay=1.0), job(tmp_path, "quick"), job(tmp_path, "third")]
+    jobs = [job(tmp_path, "slow", delay=0.3), job(tmp_path, "quick"), job(tmp_path, "third")]
     assert await names(jobs, KeptVerdicts(tmp_path / "a.jsonl"), 1) == ["slow", "quick", "third"]
     assert (await names(jobs, KeptVerdicts(tmp_path / "b.jsonl"), 2))[-1] == "slow"
 

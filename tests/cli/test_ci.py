@@ -66,6 +66,7 @@ def test_what_cannot_be_written_is_refused_before_the_run(tmp_path: Path, capsys
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_a_step_of_github_gets_annotations_and_a_summary_and_its_children_no_files_of_the_step(
     tmp_path: Path, own_home: Path
 ) -> None:
