@@ -692,7 +692,7 @@ class OpenedNow:
 
 
 def test_missing_programs_are_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.checking.upper_layer.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("goalrunner.checking.namespace.SYSTEM_PATH", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     assert probe(place.workspace, place.scratch) == "unshare is not installed"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import filecmp
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,11 +15,10 @@ from goalrunner.checking.environment import (
     Kind,
     Layer,
     OpenEnvironment,
-    copy_written,
     environment_errors,
     make_parents,
     put_file,
-    written,
+    written_since,
 )
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.ports import Launcher
@@ -136,10 +134,10 @@ class OpenCheckout(OpenEnvironment):
 
     def __init__(self, here: Path, workspace: Path, *, active: bool) -> None:
         self._here = self.room = here
-        self._workspace = workspace
+        self.target = workspace
         self._active = active
         self._since = 0
-        self.path = here / "checkout" / (workspace.name or "workspace")
+        self.path = self.files = here / "checkout" / (workspace.name or "workspace")
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the variables with each path in the workspace as the same path in the checkout.
@@ -161,8 +159,8 @@ class OpenCheckout(OpenEnvironment):
     def _moved(self, part: str) -> str:
         if part.startswith("/"):
             for spelled in (Path(os.path.normpath(part)), Path(os.path.realpath(part))):
-                if spelled.is_relative_to(self._workspace):
-                    return str(self.path / spelled.relative_to(self._workspace))
+                if spelled.is_relative_to(self.target):
+                    return str(self.path / spelled.relative_to(self.target))
         return part
 
     def set_ready(self) -> None:
@@ -172,17 +170,8 @@ class OpenCheckout(OpenEnvironment):
         marker.touch()
         self._since = marker.stat().st_ctime_ns
 
-    async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        found = await asyncio.to_thread(written, str(self.path), patterns, self._since)
-        return await asyncio.to_thread(copy_written, self.path, self._workspace, found)
-
-    async def changed(self) -> tuple[str, ...]:
-        return await asyncio.to_thread(self._changed)
-
-    def _changed(self) -> tuple[str, ...]:
-        found = written(str(self.path), ("*",), self._since)
-        live = [path for path in found if (self._workspace / path).is_file()]
-        return tuple(path for path in live if not filecmp.cmp(self.path / path, self._workspace / path, shallow=False))
+    def written(self) -> list[str]:
+        return written_since(self.path, self._since)
 
 
 def _apply(folder: Path, layer: Layer) -> None:

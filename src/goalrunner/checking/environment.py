@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import filecmp
 import os
 import shutil
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,10 @@ class OpenEnvironment(ABC):
     """The workspace as validators see it; its own path, except in a checkout."""
     room: Path
     """The folder in which the files that checks write take space, or another one on its disk."""
+    files: Path
+    """The folder that has the files that checks write, at the same relative paths as in the workspace."""
+    target: Path
+    """The live workspace, or a folder whose files are copied there at the end."""
 
     def launcher(self, inner: Launcher) -> Launcher:
         """Return a launcher that starts its commands in this environment, through `inner`."""
@@ -77,15 +82,34 @@ class OpenEnvironment(ABC):
         """Return the environment variables for commands here; those of a checkout lead to its own installation."""
 
     @abstractmethod
+    def written(self) -> list[str]:
+        """Return the regular files that checks wrote here, without those that were put. It blocks."""
+
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Copy files that checks wrote here into the live workspace, where a pattern of .gitignore matches their path.
 
-        Return the paths that were copied. Never follows a link out of the workspace.
+        Return the paths that were copied. Never follows a link out of the workspace. Raise EnvironmentFailed.
         """
+        wanted, hint = Patterns(patterns), "free some space, or remove it from `outputs`"
 
-    @abstractmethod
+        def copied(path: str) -> bool:
+            with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
+                return wanted.match(shown(os.fsencode(path))) and copy_into(self.files, self.target, path)
+
+        return await to_its_end(asyncio.to_thread(lambda: tuple(filter(copied, self.written()))))
+
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the live workspace that checks wrote with another content."""
+
+        def differs(path: str) -> bool:
+            live = self.target / path
+            with contextlib.suppress(OSError):
+                return (
+                    live.is_file() and not live.is_symlink() and not filecmp.cmp(self.files / path, live, shallow=False)
+                )
+            return False
+
+        return await asyncio.to_thread(lambda: tuple(filter(differs, self.written())))
 
     def full(self) -> str:
         """Return why nothing can be written here ("no space left in ..."); empty if there is space."""
@@ -135,16 +159,15 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     raise cancelled from (None if task.cancelled() else task.exception())
 
 
-def written(workspace: str, patterns: Sequence[str], since: int, skip: Collection[str] = ()) -> list[str]:
-    """Return the regular files that match a pattern and were written at that time (nanoseconds) or later.
+def written_since(root: Path, since: int, skip: Collection[str] = ()) -> list[str]:
+    """Return the regular files below `root` that were written at that time (nanoseconds) or later.
 
     Folders and files in `skip`, and git folders, do not count.
     """
-    wanted = Patterns(patterns)
-    waiting, found = [""] if patterns else [], []
+    waiting, found = [""], []
     while waiting:
         folder = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(os.path.join(workspace, folder)) as entries:
+        with contextlib.suppress(OSError), os.scandir(os.path.join(root, folder)) as entries:
             for entry in entries:
                 path = os.path.join(folder, entry.name)
                 if entry.name == ".git" or path in skip:
@@ -153,7 +176,7 @@ def written(workspace: str, patterns: Sequence[str], since: int, skip: Collectio
                     waiting.append(path)
                 elif entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_ctime_ns >= since:
                     found.append(path)
-    return sorted(path for path in found if wanted.match(shown(os.fsencode(path))))
+    return sorted(found)
 
 
 def copy_into(source: Path, root: Path, path: str) -> bool:
@@ -175,17 +198,6 @@ def copy_into(source: Path, root: Path, path: str) -> bool:
     # Never the bits that let a program run as another user.
     write_whole(target, given.read_bytes(), mode=given.stat().st_mode & 0o777, lasting=False)
     return True
-
-
-def copy_written(source: Path, root: Path, paths: Iterable[str]) -> tuple[str, ...]:
-    """Copy files that checks wrote into the live workspace; return those copied. Raise EnvironmentFailed."""
-    copied = []
-    for path in paths:
-        hint = "free some space, or remove it from `outputs`"
-        with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
-            if copy_into(source, root, path):
-                copied.append(path)
-    return tuple(copied)
 
 
 def put_file(root: Path | str, path: str, file: File) -> None:

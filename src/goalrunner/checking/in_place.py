@@ -18,13 +18,12 @@ from goalrunner.checking.environment import (
     Kind,
     Layer,
     OpenEnvironment,
-    copy_written,
     environment_errors,
     lstat,
     make_parents,
     put_file,
     to_its_end,
-    written,
+    written_since,
 )
 from goalrunner.checking.git_files import copy_git, git_places
 from goalrunner.checking.journal import (
@@ -89,7 +88,7 @@ class InPlaceCheck(OpenEnvironment):
         self._parent = parent
         self._layers = layers
         self._store = parent.store
-        self.path = self.room = parent.store.workspace
+        self.path = self.room = self.files = parent.store.workspace
         self._folder = checks_folder(parent.home) / secrets.token_hex(8)
         self._handle = -1
         self._watchdog: Watchdog | None = None
@@ -103,14 +102,12 @@ class InPlaceCheck(OpenEnvironment):
         """
         return tagged(env, self._folder.name)
 
-    async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        """Keep the files that match a pattern and that the check has written; they are put back when it ends."""
+    def written(self) -> list[str]:
+        """Return the files that the check has written. Those that are collected are put back when it ends."""
         assert self.journal is not None
-        journal = self.journal
         since = (self._folder / NAME).stat().st_ctime_ns
         puts = (os.path.relpath(layer.root.resolve() / path, self.path) for layer in self._layers for path in layer.put)
-        found = await asyncio.to_thread(written, journal.workspace, patterns, since, {*journal.own, *puts})
-        return await asyncio.to_thread(copy_written, self.path, journal.outputs, found)
+        return written_since(self.path, since, {*self.journal.own, *puts})
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the snapshot that the check wrote with another content."""
@@ -146,7 +143,7 @@ class InPlaceCheck(OpenEnvironment):
             if self._handle >= 0:
                 os.close(self._handle)
             raise
-        self.journal = journal
+        self.journal, self.target = journal, journal.outputs
         self._watchdog = Watchdog(self._folder, self._handle)
         _set_aside(journal.moves)
         copies = tuple(f"{move.path}/" for move in journal.moves if move.copy)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -16,15 +18,14 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Unpack
 
-from goalrunner.checking import upper_layer
-from goalrunner.checking.upper_layer import UpperLayer
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Launcher, LaunchOptions
 from goalrunner.system import processes
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
-from goalrunner.system.launcher import SHELL
+from goalrunner.system.launcher import SHELL, program_outside
 from goalrunner.system.processes import VARIABLE, starting
 
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _READY = b"ready\n"
 _PATIENCE = 30.0
 """Seconds for the mounts, and for the processes to be gone at the end."""
@@ -48,19 +49,49 @@ exit 0
 _ALLOW = "on Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 
 
+def find_tools(environ: Mapping[str, str], roots: Sequence[Path]) -> dict[str, str]:
+    """Return the programs that make a namespace, outside of `roots`. Raise EnvironmentFailed if one is missing."""
+    if sys.platform != "linux":
+        raise EnvironmentFailed("overlays need Linux")
+    path = {"PATH": f"{environ.get('PATH', os.defpath)}:{SYSTEM_PATH}"}
+    found = {}
+    for name in ("unshare", "nsenter", "mount", "umount", "cat", "env"):
+        program = program_outside(name, path, roots)
+        if program is None:
+            raise EnvironmentFailed(f"{name} is not installed", "install util-linux and coreutils")
+        found[name] = str(program)
+    return found
+
+
+def _privileged() -> bool:
+    """Return whether this process is root and may mount, so that no user namespace is needed."""
+    found = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    # 21 is CAP_SYS_ADMIN.
+    return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) >> 21 & 1)
+
+
+def mount_points() -> list[Path]:
+    """Return every mount point."""
+    rows = (line.split(b" ") for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
+    return [
+        Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), row[4]))) for row in rows
+    ]
+
+
 class Namespace:
     """A mount namespace and a process namespace.
 
-    A holder process keeps it. The holder reads a pipe of this process, so it ends with this process even on SIGKILL,
-    and with it every process of the namespace.
+    `mounts` are folders, and for each the folder of its overlay, with the upper layer `u`, the work folder `w` and an
+    empty `l` for the lower layer. A holder process keeps the namespaces. It reads a pipe of this process, so it ends
+    with this process even on SIGKILL, and with it every process of the namespace.
     """
 
-    def __init__(self, uppers: Sequence[UpperLayer], tools: Mapping[str, str]) -> None:
-        self._uppers = uppers
+    def __init__(self, mounts: Sequence[tuple[Path, Path]], tools: Mapping[str, str]) -> None:
+        self._mounts = mounts
         self._tools = tools
         self.own_words = os.fsencode(f"{tools['env']}: ")
         """Prefix of the messages of `env` itself."""
-        self._users = not upper_layer.privileged()
+        self._users = not _privileged()
         self._holder: subprocess.Popen[bytes] | None = None
         self.running = 0
         """The number of commands that run."""
@@ -69,7 +100,7 @@ class Namespace:
 
     def open(self) -> None:
         """Start the holder and mount. Raise EnvironmentFailed if that is not possible here."""
-        environ = {"PATH": upper_layer.SYSTEM_PATH, "LC_ALL": "C"}
+        environ = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
         environ |= {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
         with starting:
             self._holder = holder = subprocess.Popen(
@@ -135,7 +166,7 @@ class Namespace:
         """
         if not word.startswith(f"/proc/{os.getpid()}/fd/"):
             return word
-        sink, copy = tempfile.mkstemp(dir=self._uppers[0].folder)
+        sink, copy = tempfile.mkstemp(dir=self._mounts[0][1])
         with open(word, "rb") as file, open(sink, "wb") as target:
             shutil.copyfileobj(file, target)
         return copy
@@ -159,14 +190,21 @@ class Namespace:
 
     def _command(self) -> list[str]:
         unshare, cat = self._tools["unshare"], self._tools["cat"]
-        processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
-        mounting = "set -e\n" + "\n".join(upper_layer.mount_commands(self._uppers, self._tools))
+        own_processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
+        mount, umount = self._tools["mount"], self._tools["umount"]
+        # The lower layers are bound first: a mount covers what lies below it, and a path may have a meaning in the options.
+        lines = [[mount, "-i", "--bind", str(root), f"{folder}/l"] for root, folder in self._mounts]
+        overlay = [mount, "-i", "-t", "overlay", "-o", "lowerdir=l,upperdir=u,workdir=w,userxattr", "overlay"]
+        for root, folder in self._mounts:
+            lines += [["cd", str(folder)], [*overlay, str(root)]]
+        lines += [["cd", "/"], *([umount, "-i", f"{folder}/l"] for _, folder in self._mounts)]
+        mounting = "\n".join(["set -e", *map(shlex.join, lines)])
         private = ["--mount", "--propagation", "private"]
         if not self._users:
-            return [unshare, *private, *processes, SHELL, "-c", f"{mounting}\n{_HOLD}", "hold", cat]
+            return [unshare, *private, *own_processes, SHELL, "-c", f"{mounting}\n{_HOLD}", "hold", cat]
         # The second user namespace has the caller's ids. nsenter can only enter a mount namespace that belongs to it.
         ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
-        second = shlex.join([unshare, "--user", *ids, "--mount", *processes, SHELL, "-c", _HOLD, "hold", cat])
+        second = shlex.join([unshare, "--user", *ids, "--mount", *own_processes, SHELL, "-c", _HOLD, "hold", cat])
         return [unshare, "--user", "--map-root-user", *private, SHELL, "-c", f"{mounting}\nexec {second}"]
 
 

@@ -12,28 +12,18 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from goalrunner.checking.environment import (
-    File,
-    Kind,
-    Layer,
-    OpenEnvironment,
-    copy_written,
-    environment_errors,
-    to_its_end,
-)
-from goalrunner.checking.namespace import Namespace, NamespaceLauncher
-from goalrunner.checking.upper_layer import UpperLayer, find_tools, mount_points
+from goalrunner.checking.environment import File, Kind, Layer, OpenEnvironment, environment_errors, put_file, to_its_end
+from goalrunner.checking.namespace import Namespace, NamespaceLauncher, find_tools, mount_points
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import remove
-from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL, ProcessLauncher
 
+_OPAQUE = "user.overlay.opaque"
 _PREFIX = "overlay-"
 _STALE = 60.0
 """Age in seconds from which a folder that no process has locked counts as left by a killed runner."""
@@ -46,6 +36,86 @@ for root; do
     mkdir -p "$root/$name/folder" && echo new > "$root/$name/new" && rm -r "$root/$name" && mkdir "$root/$name" || exit 1
 done
 """
+
+
+@dataclass
+class UpperLayer:
+    """The upper layer of one overlay mount: its plan, its folder, and what was prepared in it.
+
+    `folder` contains the upper layer `u`, the work folder `w` and an empty `l`, to which the lower layer is bound. The
+    layer's root is a path without links.
+    """
+
+    layer: Layer
+    folder: Path
+    _prepared: frozenset[tuple[str, int, int]] = frozenset()
+    _made: set[str] = field(default_factory=set)
+
+    @property
+    def files(self) -> Path:
+        return self.folder / "u"
+
+    def entries(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the entries of the upper layer except plain folders, each with its inode and ctime.
+
+        These are files, links, what hides a live file, and folders that replace a live one.
+        """
+        for folder, folders, names in os.walk(self.files):
+            for path in (Path(folder, name) for name in (*names, *folders)):
+                found, relative = path.lstat(), str(path.relative_to(self.files))
+                if not stat.S_ISDIR(found.st_mode):
+                    yield relative, found.st_ino, found.st_ctime_ns
+                elif (self.layer.root / relative).is_dir() and _OPAQUE in os.listxattr(path):
+                    yield relative, found.st_ino, 0
+
+    def written(self) -> list[str]:
+        """Return the regular files in the upper layer that were not prepared, or changed since."""
+        new = (entry[0] for entry in self.entries() if entry not in self._prepared)
+        return [path for path in new if stat.S_ISREG((self.files / path).lstat().st_mode)]
+
+    def prepare(self) -> None:
+        """Make the folders of the mount, and fill the upper layer with what differs from the live files."""
+        for name in ("u", "w", "l"):
+            (self.folder / name).mkdir(mode=0o700, parents=True)
+        self._made, put = {""}, self.layer.put
+        for path, file in sorted(put.items()):
+            self._make(os.path.dirname(path))
+            put_file(self.files, path, file)
+        for path in sorted(self.layer.hide - put.keys() - self._made):
+            parent = os.path.dirname(path)
+            # Below another hidden folder, or a file, there is nothing to hide.
+            if self._live(path) and not self._is_hidden(parent) and put.keys().isdisjoint(map(str, Path(path).parents)):
+                self._make(parent)
+                os.mknod(self.files / path, stat.S_IFCHR, 0)
+        there = {path: info for path in self._made if (info := self._live(path)) and stat.S_ISDIR(info.st_mode)}
+        for path in there:
+            if self._is_hidden(path):  # it exists because of a path below it: the rest of it is hidden
+                for name in {*os.listdir(self.layer.root / path)} - {*os.listdir(self.files / path)}:
+                    os.mknod(self.files / path / name, stat.S_IFCHR, 0)
+        for path, live in there.items():  # at the end: what is made in a folder changes its time
+            # The agent may have closed a folder in which files have their original content.
+            (self.files / path).chmod(stat.S_IMODE(live.st_mode) | 0o700)
+            if not self._is_hidden(path):
+                os.utime(self.files / path, ns=(live.st_atime_ns, live.st_mtime_ns))
+        self._prepared = frozenset(self.entries())
+
+    def _live(self, path: str) -> os.stat_result | None:
+        """Return the stat of `path` in the live tree without following a link; None if it does not exist."""
+        place = os.path.join(self.layer.root, path).rstrip("/")
+        folder = os.path.dirname(place)
+        with contextlib.suppress(OSError):
+            return os.lstat(place) if not path or os.path.realpath(folder) == folder else None
+        return None
+
+    def _is_hidden(self, path: str) -> bool:
+        """Return whether the path is hidden, or lies below a hidden folder."""
+        return not self.layer.hide.isdisjoint((path, *map(str, Path(path).parents)))
+
+    def _make(self, path: str) -> None:
+        if path not in self._made:
+            self._make(os.path.dirname(path))
+            (self.files / path).mkdir()
+            self._made.add(path)
 
 
 class Overlay:
@@ -106,14 +176,8 @@ class OpenOverlay(OpenEnvironment):
             return dict(env)
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
-    async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        wanted, upper = Patterns(patterns), self.uppers[0]
-
-        def collected() -> tuple[str, ...]:
-            paths = (path for path in upper.written() if wanted.match(shown(os.fsencode(path))))
-            return copy_written(upper.files, upper.layer.root, paths)
-
-        return await to_its_end(asyncio.to_thread(collected))
+    def written(self) -> list[str]:
+        return self.uppers[0].written()
 
     def entries(self) -> frozenset[tuple[str, int, int]]:
         """Return everything that differs from the live files, in each of the folders; see `UpperLayer.entries`."""
@@ -122,9 +186,6 @@ class OpenOverlay(OpenEnvironment):
             (str(one.layer.root / path), inode, changed) for one in others for path, inode, changed in one.entries()
         ]
         return frozenset([*first.entries(), *outside])
-
-    async def changed(self) -> tuple[str, ...]:
-        return await asyncio.to_thread(lambda: tuple(self.uppers[0].changed()))
 
     def set_up(self) -> None:
         """Prepare the upper layers and mount. Raise EnvironmentFailed if that is not possible."""
@@ -141,7 +202,9 @@ class OpenOverlay(OpenEnvironment):
             self.uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
             for upper in self.uppers:
                 upper.prepare()
-        self._namespace = Namespace(sorted(self.uppers, key=lambda upper: len(upper.layer.root.parts)), tools)
+            self.files, self.target = self.uppers[0].files, self._layers[0].root
+        mounts = sorted(((upper.layer.root, upper.folder) for upper in self.uppers), key=lambda row: len(row[0].parts))
+        self._namespace = Namespace(mounts, tools)
         with os_errors("the check environment cannot be started", "", EnvironmentFailed):
             self._namespace.open()
 
