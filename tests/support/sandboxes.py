@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.ports import Completion
-from goalrunner.system.bubblewrap import SandboxPolicy, WritableRoot, choose
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import SandboxedLauncher
+from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, WritableRoot, choose
 from goalrunner.system.sandbox_view import Confinement, sandbox_environment, visible_paths
 
 CHOICE = choose(os.environ, ())

@@ -20,9 +20,8 @@ from goalrunner.core.errors import GoalError
 from goalrunner.core.events import Account
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig
 from goalrunner.llm import LLM
-from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.launcher import ProcessLauncher, child_environment
-from goalrunner.system.sandbox import hidden_path
+from goalrunner.system.sandbox import SandboxPolicy, hidden_path
 
 _TIMEOUT = 15.0  # seconds that an agent may take to print its version; agents in Python need up to ten
 _NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")

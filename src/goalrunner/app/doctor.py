@@ -36,7 +36,7 @@ from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.snapshots.git import git_program
-from goalrunner.system.bubblewrap import choose
+from goalrunner.system.sandbox import choose
 
 _FILE, _TEXT = "goal-doctor.txt", "it works"
 _OUTDATED = "this version of the agent may have another output format: check its preset, or report this"

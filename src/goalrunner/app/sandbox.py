@@ -23,8 +23,7 @@ from goalrunner.records.files import clear, is_written
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
-from goalrunner.system.bubblewrap import Choice, SandboxPolicy, WritableRoot, choose
-from goalrunner.system.sandbox import SandboxedLauncher
+from goalrunner.system.sandbox import Choice, SandboxedLauncher, SandboxPolicy, WritableRoot, choose
 from goalrunner.system.sandbox_view import Confinement, private_paths, sandbox_environment, visible_paths
 
 CHECKOUTS = "checkouts"  # the folder in GOAL_HOME of checkouts, and of what commands in a sandbox write

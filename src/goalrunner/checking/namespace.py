@@ -18,6 +18,8 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Unpack
 
+import psutil
+
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Launcher, LaunchOptions
 from goalrunner.system import processes
@@ -72,10 +74,7 @@ def _privileged() -> bool:
 
 def mount_points() -> list[Path]:
     """Return every mount point."""
-    rows = (line.split(b" ") for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
-    return [
-        Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), row[4]))) for row in rows
-    ]
+    return [Path(one.mountpoint) for one in psutil.disk_partitions(all=True)]
 
 
 class Namespace:

@@ -16,11 +16,10 @@ from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, ready, started, unstartable
 from goalrunner.system.launcher import GRACE, opened_sink
 from goalrunner.system.processes import Process, Watchdog, send_signal
-from goalrunner.system.sandbox import unstarted
+from goalrunner.system.sandbox import SandboxPolicy, unstarted
 
 _PIECE = 64 * 1024
 _PIPE_POLL = 0.2

@@ -47,14 +47,20 @@ _OF_RUN = ("current-system", "booted-system", "opengl-driver", "wrappers", "nscd
 _EMPTY = Path(os.path.realpath(__file__)).parents[1] / "py.typed"
 """A regular file without content: git takes no other kind into its index."""
 
-_IN_HOME = """
-    .ssh .gnupg .password-store .local/share/keyrings .docker/run .config/goal
-    .claude .claude.json .codex .gemini .qwen .openhands .config/opencode .local/share/opencode .config/github-copilot
-    .aider.conf.yml .config/io.datasette.llm .config/litellm
-    .cache/huggingface/token .huggingface .netrc .git-credentials .config/git/credentials .config/gh .pypirc
-    .cargo/credentials .cargo/credentials.toml .config/gcloud .azure .aws/sso
-""".split()  # noqa: SIM905 - a table, to be read
-"""Private keys, logins of coding agents, tokens of models and registries. What a build needs of them is given by name."""
+_KEYS = (".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".docker/run", ".config/goal")
+_AGENTS = (".claude", ".claude.json", ".codex", ".gemini", ".qwen", ".openhands", ".config/opencode", ".aider.conf.yml")
+_MODELS = (".local/share/opencode", ".config/io.datasette.llm", ".config/litellm", ".cache/huggingface/token")
+_HOSTS = (
+    ".huggingface",
+    ".netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".config/gh",
+    ".config/github-copilot",
+)
+_CLOUDS = (".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".config/gcloud", ".azure", ".aws/sso")
+_IN_HOME = (*_KEYS, *_AGENTS, *_MODELS, *_HOSTS, *_CLOUDS)
+"""Private keys, and logins of coding agents, models, code hosts, registries and clouds."""
 
 Kind = Literal["hidden", "readable", "writable"]
 _STRENGTH: tuple[Kind, ...] = ("hidden", "readable", "writable")

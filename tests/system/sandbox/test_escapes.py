@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.system.bubblewrap import choose
+from goalrunner.system.sandbox import choose
 from goalrunner.system.sandbox_view import Confinement, listening, visible_paths
 from tests.support.sandboxes import CHOICE, SandboxedWorkspace, needs_sandbox
 
