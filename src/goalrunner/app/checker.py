@@ -141,7 +141,7 @@ class CheckRunner:
             " ".join((now.id, changes.state, built, plan.key, *plan.appeared, *plan.dependencies)), when
         )
         counted, extra, changed = await self._attempts(plan, context)
-        if context.iteration == 0 or not self._base.known:
+        if context.iteration == 0 or not self._base.results:
             results = [result for result, _ in counted.answers]
             self._base.keep(await with_uncollected(results, lambda path: self._store.read(base, path)))
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]

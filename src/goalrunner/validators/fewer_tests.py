@@ -32,29 +32,20 @@ class BaseResults:
         """`redact` replaces secrets in what is written. Raise RecordError if the file is damaged."""
         self._path = path
         self._redact = redact
-        self._results: dict[str, ValidatorResult] = (path and read_json(path, dict[str, ValidatorResult])) or {}
-
-    @property
-    def known(self) -> bool:
-        """Whether there are any."""
-        return bool(self._results)
+        self.results: dict[str, ValidatorResult] = (path and read_json(path, dict[str, ValidatorResult])) or {}
 
     @property
     def files(self) -> frozenset[str]:
         """The Python files whose test functions ran at the baseline, by the reports. Doctests, in sources, do not count."""
-        ids = (identifier for result in self._results.values() for identifier in result.test_ids)
+        ids = (identifier for result in self.results.values() for identifier in result.test_ids)
         files = (_file(identifier) for identifier in ids if "::test" in identifier.lower())
         return frozenset(path for path in files if path.endswith(".py"))
 
-    def of(self, name: str) -> ValidatorResult | None:
-        """Return one validator's result; None if it is not known."""
-        return self._results.get(name)
-
     def keep(self, results: Iterable[ValidatorResult]) -> None:
         """Take these as the results of the baseline. Raise RecordError if they cannot be written."""
-        self._results = {result.name: result for result in results}
+        self.results = {result.name: result for result in results}
         written = {}
-        for name, result in self._results.items():
+        for name, result in self.results.items():
             texts = {key: self._redact(getattr(result, key)) for key in ("feedback", "command", "summary")}
             written[name] = result.model_copy(update=texts).model_dump(mode="json")
         if self._path is not None:
@@ -120,7 +111,8 @@ def complete(
         return suite if path.startswith(GO) else is_protected(path)
 
     found = [
-        (compared(base.of(now.name), now, is_needed, suite=suite, freed=bool(free)), output) for now, output in answers
+        (compared(base.results.get(now.name), now, is_needed, suite=suite, freed=bool(free)), output)
+        for now, output in answers
     ]
     labels = dict.fromkeys(label for (_, more), _ in found for label in more)
     return tuple((result, output) for (result, _), output in found), tuple(labels)

@@ -34,39 +34,26 @@ _Ending = Literal["skipped", "xfailed", "passed", "failed"]
 _RANK: dict[_Ending, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
 
 
-@dataclass(frozen=True)
-class PytestReporting:
-    """The reporting of pytest in one run of a command line. The caller removes `folder`."""
+def reporting(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
+    """Make a folder with a plugin of pytest; return its name, and the command line and environment in which pytest reports.
 
-    folder: Path
-    plugin: str
-
-    @classmethod
-    def begin(cls, folder: Path) -> PytestReporting:
-        """Make the folder with the plugin. Raise OSError."""
-        folder.mkdir(mode=0o700)
-        plugin = f"goal_report_{secrets.token_hex(8)}"
-        source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
-        # The name is not that of a file, so that pytest-cov does not count its lines.
-        text = f"exec(compile({source!r}, '<goal report>', 'exec'))\n"
-        (folder / f"{plugin}.py").write_text(text, encoding="utf-8")
-        return cls(folder, plugin)
-
-    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment in which pytest reports."""
-        path, plugins = (env.get(name) for name in ("PYTHONPATH", "PYTEST_PLUGINS"))
-        return {
-            **env,
-            "PYTHONPATH": os.pathsep.join(filter(None, (path, str(self.folder)))),
-            "PYTEST_PLUGINS": ",".join(filter(None, (plugins, self.plugin))),
-        }
-
-    def line(self, command: str) -> str:
-        """Return the command line with the plugin added to variables that it sets itself: `PYTHONPATH=src pytest`."""
-        # Not in quotes: the line may be in quotes itself.
-        folder = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(self.folder))
-        kept = {"PYTHONPATH=": f"{folder}{os.pathsep}", "PYTEST_PLUGINS=": f"{self.plugin},"}
-        return _PATH.sub(lambda found: found[0] + kept[found[0]], command)
+    The plugin is also added to variables that the line sets itself: `PYTHONPATH=src pytest`. Raise OSError.
+    """
+    folder.mkdir(mode=0o700)
+    plugin = f"goal_report_{secrets.token_hex(8)}"
+    source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
+    # The name is not that of a file, so that pytest-cov does not count its lines.
+    (folder / f"{plugin}.py").write_text(f"exec(compile({source!r}, '<goal report>', 'exec'))\n", encoding="utf-8")
+    # Not in quotes: the line may be in quotes itself.
+    escaped = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(folder))
+    kept = {"PYTHONPATH=": f"{escaped}{os.pathsep}", "PYTEST_PLUGINS=": f"{plugin},"}
+    path, plugins = (env.get(name) for name in ("PYTHONPATH", "PYTEST_PLUGINS"))
+    own = {
+        **env,
+        "PYTHONPATH": os.pathsep.join(filter(None, (path, str(folder)))),
+        "PYTEST_PLUGINS": ",".join(filter(None, (plugins, plugin))),
+    }
+    return plugin, _PATH.sub(lambda found: found[0] + kept[found[0]], command), own
 
 
 class _File(Frozen):
@@ -214,15 +201,16 @@ class ShellValidator(SpecValidator):
         """Run it; return the completion, the report of pytest if there is one, and the number of required reports."""
         needed = reports_needed(self._calls, place.env)
         if needed is not None:
-            reporting = PytestReporting.begin(context.scratch(".pytest"))
+            folder = context.scratch(".pytest")
             try:
-                watched = replace(place, env=reporting.environment(place.env), shared=(*place.shared, reporting.folder))
-                completion = await self._launch([SHELL, "-c", reporting.line(self.command)], context, watched)
-                if f"No module named '{reporting.plugin}'" not in feedback_of(completion.output):
-                    return completion, await in_thread(read_reports, reporting.folder, context.workspace), needed
+                plugin, line, env = reporting(folder, self.command, place.env)
+                watched = replace(place, env=env, shared=(*place.shared, folder))
+                completion = await self._launch([SHELL, "-c", line], context, watched)
+                if f"No module named '{plugin}'" not in feedback_of(completion.output):
+                    return completion, await in_thread(read_reports, folder, context.workspace), needed
                 completion.output.unlink(missing_ok=True)
             finally:
-                shutil.rmtree(reporting.folder, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
         return await self._launch([SHELL, "-c", self.command], context, place), None, 0
 
     async def _judged(
