@@ -221,14 +221,6 @@ def test_a_full_disk_leaves_what_is_there(path: Path, monkeypatch: pytest.Monkey
     assert [record.seq for record in read_records(path)] == [1, 2]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_really_full_device_is_an_error(tmp_path: Path) -> None:
-    handle = os.open("/dev/full", os.O_WRONLY)
-    with pytest.raises(OSError, match="No space left"):
-        os.write(handle, b"x")
-    os.close(handle)
-
-
 def test_a_vanished_folder_is_an_error(path: Path) -> None:
     log = opened(path)
     shutil.rmtree(path.parent)

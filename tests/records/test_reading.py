@@ -1,4 +1,4 @@
-"""Damage is named by file and byte, and never read over."""
+"""Damage is named by file and byte, and never read over; every line of a log names the line before it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
-from goalrunner.records.event_log import EventLog, LogDamage, LogEnd, read_end, read_records
+from goalrunner.records.event_log import EventLog, LogDamage, LogEnd, read_end, read_lines, read_records
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
-from tests.support.logs import rechained
+from tests.support.logs import rechained, unchained
 
 LINE = 182
 """Bytes of each line of the log below, its newline included."""
@@ -162,3 +162,57 @@ def test_half_a_line_is_no_record_until_it_is_whole(tmp_path: Path) -> None:
 
     assert [record.seq for record in read_records(path, wait=wait)] == [1, 2]
     assert waits == [cut, cut, len(data), len(data)]
+
+
+def test_each_line_carries_the_hash_of_the_line_before(path: Path) -> None:
+    with EventLog(path, SteppingClock(), Redactor({})) as log:
+        log.append(tool_called("after a pause"))
+    lines = path.read_bytes().splitlines()
+
+    links = [json.loads(line)["p"] for line in lines]
+
+    assert links == [hashlib.sha256(line).hexdigest()[:16] for line in (b"", *lines[:-1])]
+    assert [record.p for record in read_records(path)] == links
+
+
+def test_records_are_given_with_their_places(path: Path) -> None:
+    assert [(record.seq, end.start) for record, end in read_lines(path)] == [(1, 0), (2, LINE), (3, 2 * LINE)]
+
+
+def test_a_changed_word_is_found_by_the_next_line(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"midst", b"moist"))
+
+    with pytest.raises(LogDamage) as found:
+        list(read_records(path))
+
+    assert (found.value.path, found.value.offset) == (path, 364)
+    assert str(found.value) == (
+        f"{path}: the record at byte 364 does not follow the one at byte 182: one of them differs from what was recorded\n"
+        "start a new run: goal run GOAL_FILE"
+    )
+
+
+def test_a_line_that_lost_its_link_is_damage(path: Path) -> None:
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + unchained(second) + third)
+
+    with pytest.raises(RecordError, match="the record at byte 182 does not follow the one at byte 0"):
+        list(read_records(path))
+
+
+def test_a_first_line_with_a_link_to_another_is_damage(path: Path) -> None:
+    first, second, _ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(second.replace(b'"seq":2', b'"seq":1') + first)
+
+    with pytest.raises(RecordError, match="the record at byte 0 is not the first one of its log"):
+        list(read_records(path))
+
+
+@pytest.mark.parametrize("place", range(0, 364, 7))
+def test_no_byte_of_an_earlier_line_changes_in_silence(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(RecordError, match=str(path)):
+        list(read_records(path))

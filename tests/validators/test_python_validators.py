@@ -83,9 +83,9 @@ def workspace(tmp_path: Path) -> Path:
 
 
 async def check(
-    workspace: Path, target: str, context: ValidationContext | None = None, **more: Any
+    workspace: Path, target: str, context: ValidationContext | None = None, path: str = "", **more: Any
 ) -> tuple[ValidatorResult, str]:
-    spec = ValidatorSpec(python=target, env={"EXTRA": "more"}, **more)
+    spec = ValidatorSpec(python=target, env={"EXTRA": "more", "PYTHONPATH": path}, **more)
     validator: Validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
     result, output = await validator.validate(context or validation(workspace, workspace.parent / "scratch"))
     assert result.command == validator.command == target
@@ -189,9 +189,7 @@ async def test_the_workspace_cannot_replace_what_calls_the_check(workspace: Path
     for name in ("json.py", "asyncio.py", "sitecustomize.py", "goalrunner.py", "child.py"):
         (workspace / name).write_text("import os\nos._exit(0)\n")
     (workspace / "plain.py").write_text("def check(response, agent):\n    return False\n")
-    spec = ValidatorSpec(python="plain:check", env={"PYTHONPATH": str(workspace)})
-    validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
-    result, _ = await validator.validate(validation(workspace, workspace.parent / "scratch"))
+    result, _ = await check(workspace, "plain:check", path=str(workspace))
     assert (result.passed, result.reason) == (False, "red")
 
 
@@ -213,10 +211,7 @@ async def test_a_forged_answer_is_red(workspace: Path) -> None:
 async def test_modules_of_a_python_path_are_found(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "shared_checks.py").write_text("def check(response, agent):\n    return True\n")
-    spec = ValidatorSpec(python="shared_checks:check", env={"PYTHONPATH": str(tmp_path / "library")})
-    validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
-    result, _ = await validator.validate(validation(workspace, tmp_path / "scratch"))
-    assert result.passed
+    assert (await check(workspace, "shared_checks:check", path=str(tmp_path / "library")))[0].passed
 
 
 async def test_a_chat_with_odd_content_still_reaches_the_check(workspace: Path) -> None:
@@ -310,42 +305,41 @@ async def test_a_check_in_the_workspace_imports_from_there_and_from_the_installe
     assert (result.passed, result.feedback) == (True, "")
 
 
-async def test_folders_of_a_python_path_inside_the_workspace_count_as_the_workspace(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def site(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an installed check, which a file of the workspace has the name of."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "teamchecks.py").write_text(INSTALLED)
-    (workspace / "src").mkdir()
-    (workspace / "src" / "teamchecks.py").write_text(FORGED)
-    (workspace / "src" / "mine.py").write_text(FORGED)
+    (workspace / "teamchecks.py").write_text(FORGED)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    for target, passed in (("teamchecks:ok", False), ("mine:ok", True)):
-        spec = ValidatorSpec(python=target, env={"PYTHONPATH": "src"})
-        validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
-        result, _ = await validator.validate(validation(workspace, tmp_path / "scratch"))
-        assert result.passed is passed
+    return tmp_path / "site"
+
+
+@pytest.mark.usefixtures("site")
+async def test_folders_of_a_python_path_inside_the_workspace_count_as_the_workspace(workspace: Path) -> None:
+    (workspace / "src").mkdir()
+    (workspace / "teamchecks.py").rename(workspace / "src" / "teamchecks.py")
+    (workspace / "src" / "mine.py").write_text(FORGED)
+    assert not (await check(workspace, "teamchecks:ok", path="src"))[0].passed
+    assert (await check(workspace, "mine:ok", path="src"))[0].passed
 
 
 async def test_an_environment_inside_the_workspace_counts_as_installed(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = workspace / ".venv" / "site-packages"
-    packages.mkdir(parents=True)
-    (packages / "teamchecks.py").write_text(INSTALLED)
-    (workspace / "teamchecks.py").write_text(FORGED)
+    packages.parent.mkdir()
+    site.rename(packages)
     monkeypatch.setattr(sys, "prefix", str(workspace / ".venv"))
     monkeypatch.syspath_prepend(str(packages))
     assert not (await check(workspace, "teamchecks:ok"))[0].passed
 
 
+@pytest.mark.usefixtures("site")
 async def test_a_workspace_inside_the_interpreters_prefix_is_still_the_workspace(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "teamchecks.py").write_text(INSTALLED)
-    (workspace / "teamchecks.py").write_text(FORGED)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.syspath_prepend(str(workspace))
     assert not (await check(workspace, "teamchecks:ok"))[0].passed
 

@@ -216,14 +216,11 @@ def _of_cargo(output: str) -> tuple[str, list[str]]:
             early = early or target or "doc"
         if results and len(names) != sum(int(result[2]) + int(result[3]) for result in results):
             legible = False
-        ids += [_cargo_id(target or "doc", name) for name in names]
+        for name in names:
+            doc = None if target else _CARGO_DOC.fullmatch(name)
+            # The line of a documentation test moves with the code above it, like the variant of a test.
+            ids.append(f"{doc[1]}::{doc[2] or 'doc'}[{doc[3]}]" if doc else f"{target or 'doc'}::{name}")
     return early, ids if legible else []
-
-
-def _cargo_id(target: str, name: str) -> str:
-    found = _CARGO_DOC.fullmatch(name) if target == "doc" else None
-    # The line of a documentation test moves with the code above it, like the variant of a test.
-    return f"{found[1]}::{found[2] or 'doc'}[{found[3]}]" if found else f"{target}::{name}"
 
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
