@@ -28,7 +28,7 @@ from goalrunner.engine.run import Run
 from goalrunner.goalfile.loading import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
 from goalrunner.records.artifacts import TranscriptFile
-from goalrunner.records.event_log import EventLog, OnTorn, read_records
+from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
 from goalrunner.snapshots.store import SnapshotStore
@@ -52,9 +52,7 @@ class PreparedRun:
         return outcome
 
 
-def open_run(
-    config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = None, on_torn: OnTorn = None
-) -> PreparedRun:
+def open_run(config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = None) -> PreparedRun:
     """Open the run's files and make its parts. A `loaded` run continues from its log. Raise GoalError."""
     goal, options = config.goal, config.options
     launcher = ProcessLauncher()
@@ -62,7 +60,7 @@ def open_run(
         (config.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     clear_leftovers(config.home)
     notes = undo_interrupted(config.workspace, config.home)
-    log = EventLog(folder.events, SystemClock(), config.redactor, loaded.end if loaded else None, on_torn)
+    log = EventLog(folder.events, SystemClock(), config.redactor, loaded.end if loaded else None)
     transcript = TranscriptFile(folder.transcript, config.redactor, log)
     store = None
     if goal.deliverable == "workspace":

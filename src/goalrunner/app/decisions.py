@@ -23,7 +23,7 @@ from goalrunner.core.summary import evidence_of, summary_of
 from goalrunner.engine.approvals import decision_on, record_answer
 from goalrunner.engine.journal import Journal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog, OnTorn, read_records
+from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import LogInUse, SystemClock, is_written
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, read_summary
@@ -33,11 +33,11 @@ _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 
 @contextlib.contextmanager
-def _open_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn = None) -> Iterator[Journal]:
+def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[Journal]:
     """Open the journal of a run that no process drives; rewrite summary and outcome at the end. Raise LogInUse."""
     redactor = run_redactor(folder, environ)
     with (
-        EventLog(folder.events, SystemClock(), redactor, on_torn=on_torn) as log,
+        EventLog(folder.events, SystemClock(), redactor) as log,
         log.paused(),
         contextlib.closing(TranscriptFile(folder.transcript, redactor)) as transcript,
     ):
@@ -67,10 +67,9 @@ def decide(
     by: str,
     reason: str = "",
     environ: Mapping[str, str],
-    on_torn: OnTorn = None,
 ) -> tuple[Approval, RunState]:
     """Record a decision on an approval; return the approval and the state. Raise UsageError if none waits."""
-    with _waiting_run(folder, environ, on_torn) as journal:
+    with _waiting_run(folder, environ) as journal:
         approval = waiting(journal.state, approval_id)
         answer = ApprovalAnswer(decision, by, reason, typed=True)
         journal.append(decision_on(approval, answer, SystemClock().now(), journal.state))
@@ -98,22 +97,22 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
 
 
 def reply(
-    folder: RunFolder, text: str, *, number: int | None, by: str, environ: Mapping[str, str], on_torn: OnTorn = None
+    folder: RunFolder, text: str, *, number: int | None, by: str, environ: Mapping[str, str]
 ) -> tuple[str, str, RunState]:
     """Answer an open question; return the question, the id of the answer's observation, and the state. Raise UsageError."""
     if not text.strip():
         raise UsageError("the answer is empty", 'goal answer RUN "..."')
-    with _waiting_run(folder, environ, on_torn) as journal:
+    with _waiting_run(folder, environ) as journal:
         question = open_question(journal.state, number)
         record_answer(journal, question, QuestionReply(text.strip(), by))
     return question, journal.state.memory.evidence_refs[-1], journal.state
 
 
 @contextlib.contextmanager
-def _waiting_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn) -> Iterator[Journal]:
+def _waiting_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[Journal]:
     """Open a run that may wait for a person. Raise UsageError if it has ended permanently, or if a process drives it."""
     try:
-        with _open_run(folder, environ, on_torn) as journal:
+        with _open_run(folder, environ) as journal:
             refuse_final(journal.state)
             yield journal
     except LogInUse as error:

@@ -26,7 +26,6 @@ from goalrunner.core.ports import context_with
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import cut_calls
-from goalrunner.records.event_log import OnTorn
 from goalrunner.records.run_folder import RunFolder
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
@@ -78,15 +77,13 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
         return await finish(prepare_run(goal, options), watch)
 
 
-async def aresume(
-    folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "", on_torn: OnTorn = None
-) -> GoalOutcome:
+async def aresume(folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "") -> GoalOutcome:
     """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
 
     If the run was complete when its process was killed, write and return its outcome. Raise GoalError if it cannot be
     resumed: it has ended permanently, another process drives it, its log is damaged, or its limits are used up.
     """
-    earlier = EarlierRun(folder, load_run(folder), options, limits, note=note, on_torn=on_torn)
+    earlier = EarlierRun(folder, load_run(folder), options, limits, note=note)
     if (outcome := earlier.completed()) is not None:
         return outcome
     with _signals() as watch:
@@ -198,7 +195,6 @@ class EarlierRun:
     limits: Limits
     goal: Goal | None = None
     note: str = ""
-    on_torn: OnTorn = None
 
     def completed(self) -> GoalOutcome | None:
         """Return the outcome if the run was complete when its process was killed; else None."""
@@ -218,7 +214,7 @@ class EarlierRun:
         _refuse_other_start(folder, loaded, options.handed(self.goal) if self.goal else ())
         goal = self.goal or frozen_goal(folder, options.environ, loaded.goal_file)
         config = resolve(goal, replace(options, goal_file=loaded.goal_file))
-        prepared = open_run(config, folder, loaded, self.on_torn)
+        prepared = open_run(config, folder, loaded)
         run, left = prepared.run, prepared.run.resumption
         try:
             config.refuse_shared_workspace()

@@ -25,7 +25,7 @@ from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import examine
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from goalrunner.records.artifacts import ArtifactStore, read_message
-from goalrunner.records.event_log import LogDamage, TornTail, read_lines
+from goalrunner.records.event_log import LogDamage, LogEnd, read_lines
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
@@ -94,24 +94,24 @@ class _Verifier:
     async def check_log(self) -> RunState:
         """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
         folder, notes = self._folder, self.done.notes
-        torn: list[TornTail] = []
+        end, size = LogEnd(), folder.events.stat().st_size if folder.events.exists() else 0
         # A record has the hash of the one before it, so a record is used only once the next one was read.
-        for found, _ in pairwise(chain(read_lines(folder.events, torn.append), (None,))):
+        for found, _ in pairwise(chain(read_lines(folder.events), (None,))):
             assert found is not None
-            record, event, place = found[0], found[0].event, found[1].start
+            record, event, end = found[0], found[0].event, found[1]
             self.done.events += 1
             try:
                 if isinstance(event, events.VerdictRecorded) and event.verdict.source == "judge" and self._state:
                     await self._check_verdict(event, self._state)
                 self._state = apply(self._state, record)
             except RecordError as error:
-                raise _Damage(folder.events, place, error.message) from error
+                raise _Damage(folder.events, end.start, error.message) from error
             self.evidence.add(record)
             self._check_files(record)
-        for tail in torn:
-            what = f"the last {tail.length} bytes are an incomplete record"
+        if (torn := size - end.size) > 0:
+            what = f"the last {torn} bytes are an incomplete record"
             if folder.outcome.exists() or self._state is None:
-                raise _Damage(folder.events, tail.offset, what)
+                raise _Damage(folder.events, end.size, what)
             notes.append(f"{folder.events}: {what} and are ignored")
         if self._state is None:
             raise _Damage(folder.events, None, "it contains no event")

@@ -74,7 +74,6 @@ def _decide(
         by=person(),
         reason=reason,
         environ=os.environ,
-        on_torn=runs.warn_torn,
     )
     said = clean(f"{approval.id} {approval.decision}: {approval.action}\n") + _next(state)
     output.say(_value(state, approval=approval.model_dump(mode="json")) if json else said)
@@ -124,9 +123,7 @@ def answer(
         if not output.is_interactive():
             raise UsageError("the answer is missing", f'goal answer {folder.run_id} "..."')
         text = output.typed(ANSWER.replace(" (Ctrl-D leaves the question open)", ""))
-    asked, evidence, state = decisions.reply(
-        folder, text, number=question, by=person(), environ=os.environ, on_torn=runs.warn_torn
-    )
+    asked, evidence, state = decisions.reply(folder, text, number=question, by=person(), environ=os.environ)
     if json:
         output.say(_value(state, question=asked, evidence_ref=evidence))
     else:

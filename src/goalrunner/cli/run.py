@@ -130,7 +130,7 @@ def resume(
     folder = runs.find(run)
     copy = output.ResultFile(output_file) if output_file is not None else None
     return drive(
-        lambda options: aresume(folder, options, limits, note=note, on_torn=runs.warn_torn),
+        lambda options: aresume(folder, options, limits, note=note),
         RunOptions(home=runs.home()),
         copy,
         open_files(junit, summary, gitlab),

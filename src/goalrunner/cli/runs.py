@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from goalrunner.core.events import Record
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
-    from goalrunner.records.event_log import TornTail
     from goalrunner.records.run_folder import RunFolder
 
 
@@ -47,11 +46,6 @@ def result(folder: RunFolder) -> tuple[RunState, GoalOutcome]:
     if state is None:
         raise UsageError(f"the log of run {folder.run_id} has no events", f"goal show {folder.run_id} --path")
     return state, outcome_of(state, str(folder.path)).model_copy(update={"evidence": rows})
-
-
-def warn_torn(torn: TornTail) -> None:
-    """Print that the incomplete last lines of a log are removed."""
-    output.complain(f"Warning: {torn}; they are removed")
 
 
 def is_file(path: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ def link(line: bytes) -> str:
 
 
 BEGINNING = link(b"")
+_LOGGER = logging.getLogger("goalrunner")
 
 
 class LogDamage(RecordError):
@@ -63,22 +65,6 @@ class LogDamage(RecordError):
         self.path = path
         self.offset = offset
         super().__init__(f"{path}: {what}", hint)
-
-
-@dataclass(frozen=True)
-class TornTail:
-    """The beginning of a last line that was never finished: its offset and its length in bytes."""
-
-    path: Path
-    offset: int
-    length: int
-
-    def __str__(self) -> str:
-        return f"{self.path}: the last {self.length} bytes, from byte {self.offset}, are an incomplete record and are ignored"
-
-
-OnTorn = Callable[[TornTail], None] | None
-"""Called if a log ended in an incomplete record, which was cut."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +81,13 @@ class LogEnd:
     start: int = 0
 
 
-def read_records(path: Path, on_torn: OnTorn = None, wait: Callable[[], bool] | None = None) -> Iterator[Record]:
+def read_records(path: Path, wait: Callable[[], bool] | None = None) -> Iterator[Record]:
     """Yield the records of a log in order, with bounded memory. Raise RecordError for damage.
 
-    If the log is still written, `wait()` is called at the end of the file; it returns whether to look again.
+    A last line that was never finished is left out. If the log is still written, `wait()` is called at the end of the
+    file; it returns whether to look again.
     """
-    for record, _ in read_lines(path, on_torn, wait):
+    for record, _ in read_lines(path, wait):
         yield record
 
 
@@ -112,9 +99,7 @@ def read_end(path: Path) -> LogEnd:
     return end
 
 
-def read_lines(
-    path: Path, on_torn: OnTorn = None, wait: Callable[[], bool] | None = None
-) -> Iterator[tuple[Record, LogEnd]]:
+def read_lines(path: Path, wait: Callable[[], bool] | None = None) -> Iterator[tuple[Record, LogEnd]]:
     """Yield each record with the end of the log up to it. Raise RecordError for damage."""
     end = LogEnd()
     with record_errors(f"cannot read {path}", ""), path.open("rb") as file:
@@ -131,8 +116,6 @@ def read_lines(
             elif wait is not None and wait():
                 file.seek(end.size)
             else:
-                if line and on_torn is not None:
-                    on_torn(TornTail(path, end.size, len(line)))
                 return
 
 
@@ -163,13 +146,11 @@ class EventLog:
     Every event is in the file when `append` returns, so killing the process loses nothing. The wait for the disk, which
     matters in a power cut, comes before the next effect: what events refer to becomes durable first, then the events.
 
-    `start` is the end of the log as its reader found it; without it the log is read here. A tail that a crash left is cut
-    and passed to `on_torn`. Raise RecordError if the log is damaged, in use, or cannot be written.
+    `start` is the end of the log as its reader found it; without it the log is read here. A last line that a crash left
+    unfinished is cut, with a warning. Raise RecordError if the log is damaged, in use, or cannot be written.
     """
 
-    def __init__(
-        self, path: Path, clock: Clock, redactor: Redactor, start: LogEnd | None = None, on_torn: OnTorn = None
-    ) -> None:
+    def __init__(self, path: Path, clock: Clock, redactor: Redactor, start: LogEnd | None = None) -> None:
         self._clock = clock
         self._redactor = redactor
         self._lock = WriterLock(lock_of(path))
@@ -182,8 +163,8 @@ class EventLog:
                 what = f"it ends at byte {self._file.size}, and was read to byte {end.size}"
                 raise RecordError(f"{path}: {what}", "try again")
             undo.pop_all()
-        if self._file.torn and on_torn is not None:
-            on_torn(TornTail(path, end.size, self._file.torn))
+        if self._file.torn:
+            _LOGGER.warning("%s: the last %d bytes were an incomplete record and are removed", path, self._file.torn)
         self._parts: list[Callable[[], None]] = []
         self._seq = end.seq
         self._link = end.link
