@@ -26,9 +26,9 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_modules_have_at_most_300_lines() -> None:
+def test_modules_have_at_most_320_lines() -> None:
     sizes = {_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    assert {name: size for name, size in sizes.items() if size > 300} == {}
+    assert {name: size for name, size in sizes.items() if size > 320} == {}
 
 
 def test_modules_have_a_docstring() -> None:

@@ -29,7 +29,7 @@ def weaknesses(line: str) -> tuple[str, ...]:
             "bash -o pipefail -c 'npm test | tail -5'",
         ),
         ("pytest || true", "`pytest || true` passes even if pytest fails", "pytest"),
-        ("cd x && npm test || :", "`npm test || :` passes even if npm fails", "cd x && npm test"),
+        ("cd x && npm test || :", "`cd x && npm test || :` passes even if npm fails", "cd x && npm test"),
         ("pytest; true", "the exit code of `pytest; true` is not pytest's", "set -e; pytest; true"),
         ("npm test; exit 0", "the exit code of `npm test; exit 0` is not npm's", "set -e; npm test; exit 0"),
         (

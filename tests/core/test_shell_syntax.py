@@ -121,7 +121,7 @@ def test_what_takes_the_place_of_an_exit_code_is_known() -> None:
     assert lost("pytest & wait") == Lost("&", "pytest &")
     assert lost("(cd x && pytest) || :") == Lost("||", "(cd x && pytest) || :", ":")
     assert lost("{ pytest; } | cat") == Lost("|", "{ pytest; } | cat", "cat")
-    assert lost("pytest && a || b") == Lost("||", "pytest || b", "b")
+    assert lost("pytest && a || b") == Lost("||", "pytest && a || b", "b")
     assert lost("if a; then pytest; fi; echo") is None
     assert read("if a; then pytest; fi; echo")[1].lost is not None
     assert lost("pytest > log 2>&1 || true") == Lost("||", "pytest > log 2>&1 || true", "true")

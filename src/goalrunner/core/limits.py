@@ -24,7 +24,7 @@ from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
-from goalrunner.core.shell_words import Word
+from goalrunner.core.shell_syntax import Word
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from pathlib import PurePosixPath
 
 from goalrunner.core.errors import quoted
-from goalrunner.core.shell_syntax import Command, UnreadableError, parse
-from goalrunner.core.shell_words import Word, options
+from goalrunner.core.shell_syntax import Command, UnreadableError, Word, parse
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 _SHELL_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
@@ -272,11 +271,10 @@ def _with_input(words: _Words, given: dict[str, Word]) -> _Words:
 
 def _executed(find: Program, depth: int) -> Iterator[Program]:
     """Yield the programs of `find -exec`. The paths that it finds begin with the folder that it searches."""
-    words = find.words
-    roots = [*takewhile(lambda word: not word.startswith("-"), words[1:])] or [Word(".")]
+    roots = [*takewhile(lambda word: not word.startswith("-"), find.words[1:])] or [Word(".")]
     head = roots[0].head if len(roots) == 1 else ""
     inner = replace(find, command=replace(find.command, optional=True))
-    rest = iter(words)
+    rest = iter(find.words)
     for word in rest:
         if word in _EXECUTING:
             executed = tuple(one.replaced("{}", head) for one in takewhile(lambda one: one not in (";", "+"), rest))
@@ -289,3 +287,29 @@ def _module(program: Program, words: _Words, valued: frozenset[str], depth: int)
     if module := given.get("-m"):
         clean = program.clean or not given.keys().isdisjoint(("-I", "-E"))
         yield from _stages(replace(program, words=(module, *words[at:]), module=True, clean=clean), depth + 1)
+
+
+def options(words: Sequence[Word], valued: frozenset[str], last: tuple[str, ...] = ()) -> tuple[int, dict[str, Word]]:
+    """Return where the operands of a command begin, and its options with their values. An option in `last` ends them.
+
+    `-ubob`, `-u bob`, `--user=bob`, `--user bob`, and `-nu bob` are understood.
+    """
+    at = 1
+    found: dict[str, Word] = {}
+    while at < len(words) and words[at].startswith("-") and words[at] != "-" and found.keys().isdisjoint(last):
+        word, following = words[at], words[at + 1] if at + 1 < len(words) else Word("")
+        name, equals, value = word.partition("=")
+        at += 1
+        if word == "--":
+            break
+        if name.startswith("--") or name in valued:
+            found[name] = following if name in valued and not equals else Word(value)
+            at += name in valued and not equals
+            continue
+        for position, letter in enumerate(word[1:], 2):
+            attached = Word(word[position:])
+            found[f"-{letter}"] = attached or following
+            if f"-{letter}" in valued:
+                at += not attached
+                break
+    return min(at, len(words)), found
