@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app.audits import AuditJob, Auditor, OnEnd, find_transcripts, goal_beside
-from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.core.errors import AuthenticationFailed, GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
@@ -37,7 +37,7 @@ async def audit_many(
     budget: Budget = Budget(),  # noqa: B008
     on_end: OnEnd | None = None,
 ) -> list[TranscriptAudit]:
-    return await Auditor(kept, budget, on_end=on_end).run(jobs, at_once)
+    return await Auditor(kept, Spending(budget), on_end=on_end).run(jobs, at_once)
 
 
 async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[str]:

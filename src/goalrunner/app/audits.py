@@ -9,8 +9,8 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from goalrunner.app.run_options import goal_judge, goal_redactor, redacted_event
 from goalrunner.core import VERSION
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import Budget
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Audit, AuditRequest
@@ -144,29 +143,20 @@ OnEnd = Callable[[int, int, TranscriptAudit], None]
 """Called with each audit when it has ended: the how many-th of how many it is, and the audit."""
 
 
+@dataclass
 class Auditor:
     """Audits many transcripts within one budget and keeps the verdicts. Errors are not kept: a later call tries again.
 
     With `measuring`, the audits measure the judge: partial transcripts are not audited, unreadable answers are kept as
-    well, and a known verdict counts with its usage and duration.
+    well, and a known verdict counts with its usage and duration. `model` makes the judge of a goal.
     """
 
-    def __init__(
-        self,
-        kept: KeptVerdicts,
-        budget: Budget = Budget(),  # noqa: B008  frozen and empty
-        *,
-        model: Callable[[Goal], LLM] = goal_judge,
-        measuring: bool = False,
-        on_end: OnEnd | None = None,
-    ) -> None:
-        """`model` makes the judge of a goal."""
-        self.spending = Spending(budget)
-        self._kept, self._budget, self._model, self._on_end = kept, budget, model, on_end
-        self._measuring = measuring
-        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._idle: dict[str, list[LLM]] = defaultdict(list)
-        """Models that no audit uses now, by settings. A model makes one audit at a time."""
+    kept: KeptVerdicts
+    spending: Spending = field(default_factory=Spending)
+    model: Callable[[Goal], LLM] = goal_judge
+    measuring: bool = False
+    on_end: OnEnd | None = None
+    _locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def run(self, jobs: Sequence[AuditJob], at_once: int = 4) -> list[TranscriptAudit]:
         """Audit transcripts, `at_once` at a time, and return the audits in the order of `jobs`.
@@ -174,23 +164,17 @@ class Auditor:
         Raise UsageError for a budget of dollars if a model has no price, AuthenticationFailed or ModelNotFound if the judge
         cannot be asked at all, and RecordError if verdicts cannot be kept.
         """
-        goals = {} if self._measuring else {_settings(job.goal): job.goal for job in jobs}
-        for goal in goals.values():
-            check_room(goal)
-            llm = self._model(goal)
-            llm.check()
-            is_limited = self._budget.cost_usd is not None and "cost_usd" not in self._budget.unenforced
-            if is_limited and not llm.has_price():
-                message = f"model {llm.model} has no known price, so --cost cannot be kept"
-                raise UsageError(message, "limit --tokens instead")
+        if not self.measuring:
+            self._check_models({_settings(job.goal): job.goal for job in jobs}.values())
         results: dict[int, TranscriptAudit] = {}
         waiting = iter(enumerate(jobs))
 
         async def work() -> None:
+            models: dict[str, LLM] = {}  # a model makes one audit at a time
             for index, job in waiting:
-                results[index] = audit = await self._result(job)
-                if self._on_end is not None:
-                    self._on_end(len(results), len(jobs), audit)
+                results[index] = audit = await self._result(job, models)
+                if self.on_end is not None:
+                    self.on_end(len(results), len(jobs), audit)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -200,39 +184,49 @@ class Auditor:
             raise errors.exceptions[0] from None
         return [results[index] for index in range(len(jobs))]
 
-    async def _result(self, job: AuditJob) -> TranscriptAudit:
+    def _check_models(self, goals: Iterable[Goal]) -> None:
+        budget = self.spending.budget
+        for goal in goals:
+            check_room(goal)
+            llm = self.model(goal)
+            llm.check()
+            if budget.cost_usd is not None and "cost_usd" not in budget.unenforced and not llm.has_price():
+                message = f"model {llm.model} has no known price, so --cost cannot be kept"
+                raise UsageError(message, "limit --tokens instead")
+
+    async def _result(self, job: AuditJob, models: dict[str, LLM]) -> TranscriptAudit:
         """Return the kept audit, or make one. An error becomes a result."""
         try:
             saved = await in_thread(job.read)
             key = await in_thread(job.key, saved)
         except (GoalError, OSError) as error:
             return job.result("unreadable", error.message if isinstance(error, GoalError) else str(error))
-        if self._measuring and saved.partial:
+        if self.measuring and saved.partial:
             return job.result("unreadable", f"the transcript is not whole: {saved.partial}")
         async with self._locks[key]:  # equal transcripts are judged once
-            if known := self._kept.get(key):
+            if known := self.kept.get(key):
                 update: dict[str, Any] = {"transcript": _shown(job.path), "is_known": True}
-                if not self._measuring:
+                if not self.measuring:
                     update |= {"usage": Usage(), "seconds": 0.0}
                 return known.model_copy(update=update)
             if stop := self.spending.stop:
                 return job.result("not audited", stop, key)
-            return await self._new(job, saved, key)
+            if (settings := _settings(job.goal)) not in models:
+                models[settings] = self.model(job.goal)
+            return await self._new(job, saved, key, models[settings])
 
-    async def _new(self, job: AuditJob, saved: SavedTrail, key: str) -> TranscriptAudit:
-        recorder, idle = SpendingRecorder(self.spending), self._idle[_settings(job.goal)]
-        llm = idle.pop() if idle else self._model(job.goal)
+    async def _new(self, job: AuditJob, saved: SavedTrail, key: str, llm: LLM) -> TranscriptAudit:
+        recorder = SpendingRecorder(self.spending)
         try:
             audit = (await _audited(job, saved, llm, recorder)).model_copy(update={"key": key})
         except (AuthenticationFailed, ModelNotFound):
             raise
         except GoalError as error:
             audit = job.result("judge failed" if isinstance(error, ModelError) else "unreadable", error.message, key)
-        idle.append(llm)
-        if recorder.is_cut and (self._measuring or audit.verdict is None):
+        if recorder.is_cut and (self.measuring or audit.verdict is None):
             return job.result("not audited", self.spending.stop, key)
-        if audit.verdict is not None and (self._measuring or audit.result != "judge failed"):
-            self._kept.add(audit)
+        if audit.verdict is not None and (self.measuring or audit.result != "judge failed"):
+            self.kept.add(audit)
         return audit
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationEr
 
 from goalrunner.app.audits import AuditJob, Auditor, OnEnd, Policy
 from goalrunner.app.judge_statistics import Agreement, JudgeStatistics, Series, agreement_of, statistics_of
-from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.app.run_options import goal_judge
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import Frozen, first_problem
@@ -130,7 +130,8 @@ async def calibrate(
     """
     samples = read_dataset(dataset)
     todo = [(sample, one) for sample in samples for one in series]
-    auditor = Auditor(results, budget, model=model, measuring=True, on_end=on_end)
+    spending = Spending(budget)
+    auditor = Auditor(results, spending, model, measuring=True, on_end=on_end)
     found = await auditor.run([_job(*one) for one in todo], jobs)
     verdicts: dict[Series, dict[int, tuple[bool, TranscriptAudit]]] = {one: {} for one in series}
     first: dict[str, int] = {}  # lines by key
@@ -158,5 +159,5 @@ async def calibrate(
         agreement=tuple(agreement_of(one, other, verdicts[one], verdicts[other]) for one, other in pairs),
         faults=tuple(sorted(faults.values(), key=lambda fault: fault.line)),
         audits=Audits(asked=asked, left=len(left), stopped=left[0].problem if left else ""),
-        usage=auditor.spending.total,
+        usage=spending.total,
     )

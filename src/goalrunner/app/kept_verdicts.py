@@ -86,17 +86,17 @@ class KeptVerdicts:
         self._found[verdict.key] = verdict
 
 
+@dataclass
 class Spending:
     """The usage of all audits of one call, and their budget. An audit that has begun may exceed it by one question."""
 
-    def __init__(self, budget: Budget = Budget()) -> None:  # noqa: B008  frozen and empty
-        self._budget = budget
-        self.total = Usage()
+    budget: Budget = field(default_factory=Budget)
+    total: Usage = field(default_factory=Usage)
 
     @property
     def stop(self) -> str:
         """Why the judge may not be asked any more; empty if it may. Unknown usage is a reason, unless `unenforced` names it."""
-        budget, total = self._budget, self.total
+        budget, total = self.budget, self.total
         if budget.tokens is not None and total.tokens >= budget.tokens:
             return f"{total.tokens:,} of {budget.tokens:,} tokens are spent"
         if budget.cost_usd is not None and total.known_cost_usd >= budget.cost_usd:

@@ -12,7 +12,7 @@ from typing import Annotated, cast, get_args
 from goalrunner.app import canaries
 from goalrunner.app.audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
 from goalrunner.app.canaries import EXAMPLE, MUTATIONS, CanaryReport
-from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.app.run_options import judged_by
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import File, Text, Texts, argument, option
@@ -61,7 +61,7 @@ def audit(
     wanted = (("--junit", junit, audits_junit), ("--html", html, audits_page))
     copies = [(output.ResultFile(path, option=option), text) for option, path, text in wanted if path]
     kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
-    auditor = Auditor(kept, goals.budget_of(tokens, cost), on_end=_report_end)
+    auditor = Auditor(kept, Spending(goals.budget_of(tokens, cost)), on_end=_report_end)
     found = main.wait_for(auditor.run(todo, jobs))
     rows = "".join(f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in found)
     output.say(rows if json else audits_table(found, output.columns()))
