@@ -337,7 +337,9 @@ def test_what_there_is_not_is_refused(
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     before = listing(run.workspace)
     given = [run.folder.run_id if word == "ID" else word for word in arguments]
-    assert answered(run, capsys, *given) == (code, "", f"Error: {said}")
+    found, out, err = answered(run, capsys, *given)
+    assert (found, err) == (code, f"Error: {said}")
+    assert (out != "") == ("asks before" in said), "the plan is shown before the question"
     assert listing(run.workspace) == before
 
 

@@ -89,13 +89,14 @@ def _samples(folder: RunFolder) -> Iterator[tuple[str, str]]:
             yield _PROMOTED, "" if event.kind in allowed else f"{event.memory_id}: {event.kind} is not allowed"
     if damage:
         yield _VALID, damage
-    yield _REPLAYED, "" if states and _folded_twice(records, len(states)) == states[-1] else damage or _TWICE
+    twice: RunState | None = None
+    for record in records[: len(states)]:
+        twice = apply(apply(twice, record), record)
+    fault = "" if states and twice == states[-1] else damage or "an event that is applied twice changes the state"
+    yield _REPLAYED, fault
     yield from ((_REPLAYED, fault) for fault in _wrong_outcome(folder, records, states))
     yield from ((_RESUMED, fault) for fault in _resumptions(records))
     yield from ((_KEPT, fault) for fault in _approvals(records, states))
-
-
-_TWICE = "an event that is applied twice changes the state"
 
 
 def _missing_part(state: RunState) -> str:
@@ -123,14 +124,6 @@ def _wrong_end(event: events.RunEnded, state: RunState) -> str:
     if stop != record_status(event.stop_reason)[1]:
         return f"event {version}: {stop} in the state, {event.stop_reason} in the log"
     return "" if proven or event.status is not GoalStatus.COMPLETE else f"event {version}: complete without a proof"
-
-
-def _folded_twice(records: Sequence[Record], count: int) -> RunState | None:
-    """Return the state after each event of a log was applied twice."""
-    state: RunState | None = None
-    for record in records[:count]:
-        state = apply(apply(state, record), record)
-    return state
 
 
 def _wrong_outcome(folder: RunFolder, records: Sequence[Record], states: Sequence[RunState]) -> Iterator[str]:

@@ -62,11 +62,10 @@ def _decide(
         identifier = waiting.id
         request = main.wait_for(decisions.request_of(folder, waiting, runs.home(), os.environ))
         output.complain(f"run {folder.run_id}{approval_text(request, columns=output.columns(sys.stderr))}")
-        if not yes:
-            output.refuse_unasked(f"goal {verb} without RUN asks first", f"goal {verb} {folder.run_id} {identifier}")
-            if not output.agreed(f"{verb.capitalize()} {identifier}? [y/N]"):
-                output.complain("nothing was decided")
-                return 1
+        question, hint = f"{verb.capitalize()} {identifier}? [y/N]", f"goal {verb} {folder.run_id} {identifier}"
+        what = f"goal {verb} without RUN asks first"
+        if not (yes or output.confirmed(question, what, hint, "nothing was decided")):
+            return 1
     approval, state = decisions.decide(
         folder,
         "approved" if verb == "approve" else "denied",

@@ -86,10 +86,8 @@ def restore(
             output.say(f"Nothing to restore: {home_path(known.workspace)} is {moment}.\n{undo}")
             return 0
         if not yes:
-            output.refuse_unasked("goal restore asks before it changes files")
             output.say(output.laid_out(plan_lines("restore", known.workspace, moment, changes)))
-            if not output.agreed(question(changes)):
-                output.complain("nothing was changed")
+            if not output.confirmed(question(changes), "goal restore asks before it changes files"):
                 return 1
         done, before = main.wait_for(work.perform(target, paths))
     finally:
@@ -115,10 +113,10 @@ def prune(
     found = run_snapshots.old_runs(home, older_than, now)
     listed, number = [f"{run.folder.run_id}  {run.why}" for run in found], count(len(found), "run")
     if found and not (dry_run or yes):
-        output.refuse_unasked(f"{number} would be removed for good", "add --yes, or --dry-run to list them")
         output.complain("\n".join(listed))
-        if not output.agreed(f"Remove {number} for good? [y/N]"):
-            output.complain("nothing was removed")
+        hint = "add --yes, or --dry-run to list them"
+        asked = f"Remove {number} for good? [y/N]"
+        if not output.confirmed(asked, f"{number} would be removed for good", hint, "nothing was removed"):
             return 0
     done = run_snapshots.prune(home, found, os.environ, now.timestamp() - older_than, dry_run=dry_run)
     if json:

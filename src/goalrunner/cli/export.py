@@ -44,7 +44,13 @@ def export(
     folder = runs.find(run)
     state, outcome = runs.result(folder)
     if not (outcome.passed or incomplete):
-        raise _not_complete(outcome)
+        reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
+        error = GoalError(
+            f"run {outcome.run_id} is not complete ({outcome.status}{reason}), so its change is not verified",
+            f"goal status {outcome.run_id} shows why, and the next command; --incomplete exports it anyway",
+        )
+        error.exit_code = ExitCode(min(outcome.exit_code, ExitCode.FAILED))
+        raise error
     try:
         change = RunChange(folder, state, runs.home(), os.environ)
         files = main.wait_for(change.files())
@@ -68,16 +74,6 @@ def export(
         else:
             output.say(data)
     return 0
-
-
-def _not_complete(outcome: GoalOutcome) -> GoalError:
-    reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
-    error = GoalError(
-        f"run {outcome.run_id} is not complete ({outcome.status}{reason}), so its change is not verified",
-        f"goal status {outcome.run_id} shows why, and the next command; --incomplete exports it anyway",
-    )
-    error.exit_code = ExitCode.FAILED if outcome.exit_code > ExitCode.FAILED else ExitCode(outcome.exit_code)
-    return error
 
 
 def _message(outcome: GoalOutcome) -> str:

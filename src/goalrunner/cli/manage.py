@@ -112,11 +112,8 @@ def hook(
     written = dumps(new, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n" if new else ""
     diff = difflib.unified_diff(text.splitlines(), written.splitlines(), str(path), str(path), lineterm="")
     output.say(clean("".join(f"{line}\n" for line in diff)))
-    if not yes:
-        output.refuse_unasked("goal hook asks before it writes")
-        if not output.agreed(f"Write {path}? [y/N]"):
-            output.complain("nothing was changed")
-            return 1
+    if not (yes or output.confirmed(f"Write {path}? [y/N]", "goal hook asks before it writes")):
+        return 1
     _write(path.resolve(), written)
     return 0
 

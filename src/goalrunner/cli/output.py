@@ -129,10 +129,14 @@ def agreed(question: str) -> bool:
     return answer in ("y", "yes") or (not answer and question.endswith("[Y/n]"))
 
 
-def refuse_unasked(what: str, hint: str = "add --yes") -> None:
-    """Raise UsageError if stdin is not a terminal, so that no person can agree."""
+def confirmed(question: str, what: str, hint: str = "add --yes", otherwise: str = "nothing was changed") -> bool:
+    """Return whether a person agrees; if not, print `otherwise`. Raise UsageError with `what` if stdin is not a terminal."""
     if not sys.stdin.isatty():
         raise UsageError(f"{what}, and stdin is not a terminal", hint)
+    is_agreed = agreed(question)
+    if not is_agreed:
+        complain(otherwise)
+    return is_agreed
 
 
 def typed(question: str, default: str = "", accepts: Callable[[str], bool] = bool) -> str:
