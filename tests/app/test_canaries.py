@@ -182,7 +182,6 @@ def request() -> AuditRequest:
             seen(2, "hello there", command="cat hello.txt", facts=("exit 0",), names=("greeting:v1",)),
             said("It says hello."),
         ),
-        deliverable="workspace",
     )
 
 

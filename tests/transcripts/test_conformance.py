@@ -14,6 +14,7 @@ from threading import Thread
 import pytest
 
 from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import Goal
 from goalrunner.core.observation import FORGEABLE, Claim, Observation
 from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence
@@ -107,7 +108,7 @@ def test_what_the_agent_wrote_and_printed_is_marked(session: Session, path: Path
 def test_a_claim_is_never_evidence(session: Session, path: Path) -> None:
     path.write_text(session.text)
     trail = read_transcript(path)
-    evidence = Evidence(audit_request("The tests pass.", trail, deliverable="workspace"))
+    evidence = Evidence(audit_request(Goal(objective="The tests pass."), trail))
     for item in observations(trail):
         for claim in session.claims:
             assert evidence.check(Citation(observation=item.id, quote=claim)).objection

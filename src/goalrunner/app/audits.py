@@ -96,7 +96,7 @@ async def _audited(
     else:
         check = _unchecked if job.policy == "no-citations" else examine
         judge = LLMJudge(llm, goal.judge, redact=redactor.text, examine=check)
-        request = audit_request(goal, redacted_events(trail, redactor), deliverable=goal.deliverable)
+        request = audit_request(goal, redacted_events(trail, redactor))
         verdict = (await judge.audit(request, recorder)).verdict
     if saved.partial and verdict.complete:
         missing = f"The transcript was read only partly: {saved.partial}. What is missing could contradict the rest."

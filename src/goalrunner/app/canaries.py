@@ -63,7 +63,7 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
     if folder is not None:
         trail = read_transcript(folder.path, deliverable=goal.deliverable)
         criteria = load_state(folder).criteria
-        request = audit_request(goal, trail, deliverable=goal.deliverable, success_criteria=criteria)
+        request = audit_request(goal, trail, success_criteria=criteria)
     if not any(isinstance(item, Observation) for item in request.trail.items):
         raise UsageError(
             "the run has no observations, so there is no evidence to take out of it",
@@ -222,4 +222,4 @@ def _example(goal: Goal) -> AuditRequest:
         (observed(4, "validator tests", "pytest -q", "exit 0", "green"), _GREEN),
     ]
     task = Goal(objective=EXAMPLE, success_criteria=_CRITERIA, judge=goal.judge)
-    return audit_request(task, trail_with(found), deliverable="workspace")
+    return audit_request(task, trail_with(found))

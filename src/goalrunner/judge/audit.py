@@ -20,7 +20,7 @@ from goalrunner.core.verdict import Critique, GoalVerdict, failed_critique
 from goalrunner.judge import prompt_builder
 from goalrunner.judge.citations import examine, matched
 from goalrunner.judge.excerpt import SECOND_LOOK
-from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens
+from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens, plain_goal
 from goalrunner.judge.prompt_text import (
     CRITIQUE_SCHEMA,
     JUDGE_OUTCOME_SCHEMA,
@@ -274,7 +274,8 @@ async def judge_goal_async(
     The workspace is judged unless the goal names the response. Raise UsageError for an empty objective, ModelError if
     the model does not answer. (Source: judge_goal of OpenHands' goal loop.)
     """
-    goal = objective if isinstance(objective, Goal) else None
-    request = audit_request(objective, events, deliverable=goal.deliverable if goal else "workspace")
-    judge = LLMJudge(llm, config or (goal.judge if goal else None), redact=redact)
-    return (await judge.audit(request)).verdict
+    goal = objective if isinstance(objective, Goal) else plain_goal(objective)
+    if config is not None:
+        goal = goal.model_copy(update={"judge": config})
+    judge = LLMJudge(llm, goal.judge, redact=redact)
+    return (await judge.audit(audit_request(goal, events))).verdict

@@ -40,38 +40,35 @@ def build_judge_prompt(
     `goal` is an objective or a whole goal, `events` a trail or the chat messages of an agent (`agent.messages`). For an
     objective as a string and chat messages the response is judged, as GoalLoop does, unless `deliverable` is given.
     """
-    plain: Deliverable = "workspace" if isinstance(events, Trail) else "response"
-    chosen = deliverable or (goal.deliverable if isinstance(goal, Goal) else plain)
-    most = goal.judge.max_tokens if isinstance(goal, Goal) else DEFAULT_AUDIT_TOKENS
-    request = audit_request(goal, events, deliverable=chosen)
-    return audit_prompt(request, nonce=nonce or secrets.token_hex(4), max_tokens=most)
+    if not isinstance(goal, Goal):
+        goal = plain_goal(goal, deliverable="workspace" if isinstance(events, Trail) else "response")
+    if deliverable is not None:
+        goal = goal.model_copy(update={"deliverable": deliverable})
+    request = audit_request(goal, events)
+    return audit_prompt(request, nonce=nonce or secrets.token_hex(4), max_tokens=goal.judge.max_tokens)
 
 
-def audit_request(
-    goal: str | Goal,
-    events: Events,
-    *,
-    deliverable: Deliverable,
-    success_criteria: Sequence[str] = (),
-    constraints: Sequence[str] = (),
-) -> AuditRequest:
-    """Return the request for an audit. Raise UsageError for an empty objective or invalid events."""
-    whole = goal if isinstance(goal, Goal) else None
-    objective = goal.objective if isinstance(goal, Goal) else goal
+def plain_goal(objective: str, **fields: Any) -> Goal:
+    """Return a goal with this objective. Raise UsageError if it is empty."""
     if not isinstance(objective, str) or not objective.strip():
         raise UsageError("the objective is empty", "Write what is to be done.")
+    return Goal(objective=objective, **fields)
+
+
+def audit_request(goal: Goal, events: Events, *, success_criteria: Sequence[str] = ()) -> AuditRequest:
+    """Return the request for an audit. `success_criteria` are derived ones. Raise UsageError for invalid events."""
     if not isinstance(events, Trail):
         refuse_no_chat(events)
-        events = trail_of(events, deliverable=deliverable)
+        events = trail_of(events, deliverable=goal.deliverable)
     return AuditRequest(
-        objective=objective,
-        success_criteria=tuple(success_criteria) or (whole.success_criteria if whole else ()),
-        constraints=tuple(constraints) or (whole.constraints if whole else ()),
-        deliverable=deliverable,
+        objective=goal.objective,
+        success_criteria=tuple(success_criteria) or goal.success_criteria,
+        constraints=goal.constraints,
+        deliverable=goal.deliverable,
         round=max((item.round for item in events.items), default=0),
         trail=events,
-        minimum_score=whole.judge.minimum_score if whole else 0.0,
-        require=whole.judge.require if whole else "any",
+        minimum_score=goal.judge.minimum_score,
+        require=goal.judge.require,
     )
 
 
@@ -132,7 +129,7 @@ def critic_form(response: str, nonce: str) -> Form:
 
 def check_room(goal: Goal) -> None:
     """Raise UsageError if a goal is so long that its judge has no room for evidence. Called at the start of a run."""
-    request = audit_request(goal, Trail(items=(), read=lambda _: ""), deliverable=goal.deliverable)
+    request = audit_request(goal, Trail(items=(), read=lambda _: ""))
     audit_prompt(request, nonce="0" * 8, max_tokens=goal.judge.max_tokens, form=audit_form(goal.judge.system_prompt))
 
 
