@@ -9,7 +9,9 @@ import pytest
 
 from goalrunner.checking.protection import Protection
 from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
-from goalrunner.validators.fewer_tests import BaseResults, compared, complete, needed
+from goalrunner.validators import fewer_tests as module
+from goalrunner.validators.fewer_tests import BaseResults, compared, complete, missing_tests, needed, with_uncollected
+from goalrunner.validators.fewer_tests import tests_in as found_in
 from goalrunner.validators.suites import Output, record_of
 
 OUTPUTS = Path(__file__).parent / "outputs"
@@ -215,3 +217,168 @@ def test_counts_decide_if_all_tests_of_the_start_are_protected(
     ((now, _),), labels = complete([(result(count(2)), None)], base, rules, tests, ())
     assert now.passed is not passed
     assert bool(labels) is not passed
+
+
+def missing(base: list[str], now: list[str]) -> tuple[str, ...]:
+    return missing_tests(
+        result(ids=tuple(sorted(base))), result(ids=tuple(sorted(now))), lambda path: path.startswith("tests/")
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "gone"),
+    [
+        (["tests/a.py::x", "tests/a.py::y"], ["tests/a.py::y", "tests/a.py::z"], ("tests/a.py::x",)),
+        (["src/a.py::x"], [], ()),
+        (["tests/a.py::x[1]", "tests/a.py::x[2]"], ["tests/a.py::x[3]", "tests/a.py::x[4]"], ()),
+        (["tests/a.py::x[1]", "tests/a.py::x[2]"], ["tests/a.py::x[1]"], ("tests/a.py::x[2]",)),
+        (["tests/a.py::x[1]", "tests/a.py::x[2]"], ["tests/a.py::x[3]"], ("tests/a.py::x[1]", "tests/a.py::x[2]")),
+        (["tests/a.py"], ["tests/a.py::x"], ()),
+        (["tests/a.py"], ["tests/b.py::x"], ("tests/a.py",)),
+        ([], ["tests/a.py::x"], ()),
+        (["tests/a.py::x"], [], ("tests/a.py::x",)),
+    ],
+)
+def test_what_ran_at_the_base_must_run_now(base: list[str], now: list[str], gone: tuple[str, ...]) -> None:
+    assert missing(base, now) == gone
+
+
+def test_what_lies_behind_the_bound_cannot_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TEST_IDS", 2)
+    assert missing(["tests/a.py::b", "tests/a.py::d"], ["tests/a.py::a", "tests/a.py::c"]) == ("tests/a.py::b",)
+
+
+def test_a_result_without_its_tests_is_red_and_names_them() -> None:
+    now = result(ids=("tests/a.py::x",))
+    assert compared(now, now, lambda path: True, suite=False, freed=False) == (now, ())
+    base = result(ids=tuple(f"tests/a.py::t{at}" for at in range(7)))
+    red, _ = compared(base, now, lambda path: True, suite=False, freed=False)
+    assert (red.passed, red.reason) == (False, "red")
+    assert red.summary == "7 protected tests did not run: tests/a.py::t0, ..."
+    assert red.feedback == (
+        "exit 0, but 7 protected tests of the start did not run: tests/a.py::t0, tests/a.py::t1, tests/a.py::t2, "
+        "tests/a.py::t3, tests/a.py::t4 and 2 more.\nTests in protected files must all run again: none may be skipped, "
+        "deselected or expected to fail, and the process must not end before its last test. If they are to change, the "
+        "goal file must say so: [workspace] allow."
+    )
+
+
+SOURCE = """
+import pytest
+from calc import add
+
+def test_add(tmp_path):
+    assert add(1, 2) == 3
+
+def helper():
+    pass
+
+@pytest.mark.parametrize("a, b", [(1, 2)])
+def test_many(a, b, capsys):
+    pass
+
+class TestMore:
+    def test_more(self):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (SOURCE, ("test_add", "TestMore::test_more")),
+        ("def test_a(): pass\ndef test_a(): pass", ("test_a",)),
+        ("@pytest.mark.skip\ndef test_a(): pass", ()),
+        ("@pytest.mark.slow\ndef test_a(): pass", ()),
+        ("@needs_docker\ndef test_a(): pass", ()),
+        ("@pytest.fixture\ndef test_data(): pass", ()),
+        ("def test_a(docker): pass", ()),
+        ("def test_a():\n    if windows:\n        pytest.skip('no')", ()),
+        (
+            "def test_skips_blank_lines(): pass\ndef test_b():\n    assert run('--skip')",
+            ("test_skips_blank_lines", "test_b"),
+        ),
+        ("async def test_a(): pass", ()),
+        ("pytestmark = pytest.mark.slow\ndef test_a(): pass", ()),
+        ("np = pytest.importorskip('numpy')\ndef test_a(): pass", ()),
+        ("class TestA(Base):\n    def test_a(self): pass", ()),
+        ("class TestA:\n    def setup_method(self): skip()\n    def test_a(self): pass", ()),
+        ("def broken(", ()),
+        ("\0", ()),
+    ],
+)
+def test_what_certainly_runs_is_found(source: str, found: tuple[str, ...]) -> None:
+    assert found_in(source.encode()) == found
+
+
+async def test_they_count_as_tests_of_the_start() -> None:
+    async def read(path: str) -> bytes | None:
+        return SOURCE.encode() if path == "tests/test_a.py" else None
+
+    base = ValidatorResult(
+        name="tests",
+        passed=False,
+        command="pytest -q",
+        test_ids=("tests/test_a.py", "tests/test_b.py::test_b", "tests/test_c.py"),
+    )
+    (found,) = await with_uncollected([base], read)
+    assert found.test_ids == (
+        "tests/test_a.py",
+        "tests/test_a.py::TestMore::test_more",
+        "tests/test_a.py::test_add",
+        "tests/test_b.py::test_b",
+        "tests/test_c.py",
+    )
+    for selected in (
+        base.model_copy(update={"command": "pytest tests/test_a.py::test_add"}),
+        base.model_copy(update={"suite": SuiteRecord(filters=("-k",))}),
+    ):
+        assert await with_uncollected([selected], read) == [selected]
+
+
+LINUX = "import sys, pytest\nimport calc\npytestmark = pytest.mark.skipif(sys.platform == 'linux', reason='')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "required"),
+    [
+        (LINUX + "def test_a(): pass", False),
+        ("@unittest.skipUnless(shutil.which('docker'), '')\nclass A(TestCase): ...", False),
+        ("@pytest.mark.skipif(not calc.READY, reason='')\ndef test_a(): pass", True),
+        ("calc = pytest.importorskip('calc')\n" + LINUX + "def test_a(): pass", True),
+        (LINUX + "@pytest.mark.skipif(condition=calc.OFF, reason='')\ndef test_a(): pass", True),
+        (LINUX + "@pytest.mark.skipif('calc.OFF', reason='')\ndef test_a(): pass", True),
+        ("@pytest.mark.skip\ndef test_a(): pass", True),
+        ("@needs_docker\ndef test_a(): pass", True),
+        ("def broken(", True),
+    ],
+)
+async def test_a_file_whose_tests_the_environment_may_skip_need_not_run_one(source: str, required: bool) -> None:
+    async def read(path: str) -> bytes | None:
+        return source.encode()
+
+    base = ValidatorResult(name="tests", passed=False, command="pytest", test_ids=("tests/test_a.py",))
+    (found,) = await with_uncollected([base], read)
+    assert found.test_ids == (("tests/test_a.py",) if required else ())
+
+
+@pytest.mark.parametrize(
+    ("condition", "may_skip"),
+    [
+        ('shutil.which("docker") is None, reason="docker is missing or not running"', True),
+        ('sys.platform == "win32" or not os.environ.get("DB"), reason="no database"', True),
+        ('condition=sys.platform == "win32", reason="not here"', True),
+        ('sys.platform == "win32", app.OFF, reason="not here"', False),
+        ('sys.platform not in app.PLATFORMS, reason="not here"', False),
+        ('os.environ.get("FAST") == app.FAST, reason="fast"', False),
+    ],
+)
+async def test_a_condition_of_the_environment_alone_may_skip_all_tests_of_a_file(
+    condition: str, may_skip: bool
+) -> None:
+    async def read(_: str) -> bytes | None:
+        return f"import app\n\n@pytest.mark.skipif({condition})\ndef test_a(): pass\n".encode()
+
+    base = ValidatorResult(name="tests", passed=False, command="pytest -q", test_ids=("tests/test_a.py",))
+    (found,) = await with_uncollected([base], read)
+    assert found.test_ids == (() if may_skip else base.test_ids)
