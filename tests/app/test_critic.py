@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,11 +25,15 @@ from goalrunner.core import events
 from goalrunner.core.errors import GoalError, UsageError, ValidatorMissing
 from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.ports import ValidationContext
+from goalrunner.core.verdict import UnusableCritiqueError
 from goalrunner.goalfile.loading import dump_goal, load_goal
 from goalrunner.records.event_log import read_records
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.show import show_text
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.testing import ScriptedConversation, ScriptedRound
+from goalrunner.validators.python_validators import SpecCritic
 from tests.support.logs import read_messages
 from tests.support.memory import RecordingObserver
 from tests.support.recordings import agent, judge, quote, recording, shell
@@ -118,23 +124,49 @@ def test_an_answer_that_stays_below_the_threshold_goes_on_to_the_checks(place: P
     assert (outcome.passed, outcome.iterations, place.scores) == (True, 1, [0.0, 0.0])
 
 
+def test_a_command_that_fails_neither_stops_nor_passes_anything(place: Place) -> None:
+    critic = {"run": "echo sad >&2; exit 3"}
+    outcome = place.run(*WORK[:2], critic=critic, validator="test -e b.txt", max_iterations=1)
+    assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
+    assert place.scores == [None]
+    assert "exit 3: sad" in place.critiques[0].problem
+    assert re.search(r"! critic +gave no usable score", place.screen.getvalue())
+
+
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
         ("exit 3", "exit 3"),
-        ("echo sad >&2; exit 3", "exit 3: sad"),
         ("echo perfect", "the last line is 'perfect'"),
         ("true", "the last line is ''"),
         ("echo 7", "the answer is 7"),
         ("kill -9 $$", "SIGKILL"),
     ],
 )
-def test_a_command_that_fails_neither_stops_nor_passes_anything(place: Place, command: str, problem: str) -> None:
-    outcome = place.run(*WORK[:2], critic={"run": command}, validator="test -e b.txt", max_iterations=1)
-    assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
-    assert place.scores == [None]
-    assert problem in place.critiques[0].problem
-    assert re.search(r"! critic +gave no usable score", place.screen.getvalue())
+async def test_the_problem_of_a_command_that_gives_no_score(tmp_path: Path, command: str, problem: str) -> None:
+    launcher = ProcessLauncher()
+
+    @contextlib.asynccontextmanager
+    async def open_place() -> AsyncIterator[Any]:
+        yield launcher, tmp_path, dict(os.environ)
+
+    context = ValidationContext(
+        run_id="r",
+        iteration=1,
+        objective="x",
+        workspace=tmp_path,
+        response="hello",
+        conversation=ScriptedConversation(),
+        scratch=lambda suffix: tmp_path / f"critic{suffix}",
+    )
+    try:
+        critique = await SpecCritic(command, None, open_place).review(context, Mock(), Mock())
+        said = critique.problem
+    except UnusableCritiqueError as error:
+        said = str(error)
+    finally:
+        launcher.close()
+    assert problem in said
 
 
 @pytest.mark.parametrize(

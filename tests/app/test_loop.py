@@ -358,11 +358,11 @@ def test_the_deadline_cuts_a_tool_and_the_outcome_is_written(tmp_path: Path, wor
 
 
 def test_inf_lifts_the_cap(tmp_path: Path, workspace: Path) -> None:
-    model = recording(tmp_path / "r.jsonl", *(agent(str(number)) for number in range(12)))
+    model = recording(tmp_path / "r.jsonl", *(agent(str(number)) for number in range(11)))
     conversation = chat_conversation(model, workspace=workspace)
     with pytest.warns(RuntimeWarning, match="this run has no limit"):
-        outcome = run_goal(conversation, "x", validators=[Counter(12)], max_iterations=float("inf"))
-    assert (outcome.passed, outcome.iterations) == (True, 12)
+        outcome = run_goal(conversation, "x", validators=[Counter(11)], max_iterations=float("inf"))
+    assert (outcome.passed, outcome.iterations) == (True, 11)
 
 
 def test_every_public_name_is_there() -> None:
