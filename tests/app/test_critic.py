@@ -25,7 +25,6 @@ from goalrunner.core import events
 from goalrunner.core.errors import GoalError, UsageError, ValidatorMissing
 from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import UnusableCritiqueError
 from goalrunner.goalfile.loading import dump_goal, load_goal
 from goalrunner.records.event_log import read_records
@@ -34,6 +33,7 @@ from goalrunner.reports.show import show_text
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.testing import ScriptedConversation, ScriptedRound
 from goalrunner.validators.python_validators import SpecCritic
+from tests.support.agents import validation
 from tests.support.logs import read_messages
 from tests.support.memory import RecordingObserver
 from tests.support.recordings import agent, judge, quote, recording, shell
@@ -150,15 +150,7 @@ async def test_the_problem_of_a_command_that_gives_no_score(tmp_path: Path, comm
     async def open_place() -> AsyncIterator[Any]:
         yield launcher, tmp_path, dict(os.environ)
 
-    context = ValidationContext(
-        run_id="r",
-        iteration=1,
-        objective="x",
-        workspace=tmp_path,
-        response="hello",
-        conversation=ScriptedConversation(),
-        scratch=lambda suffix: tmp_path / f"critic{suffix}",
-    )
+    context = validation(tmp_path, tmp_path, response="hello")
     try:
         critique = await SpecCritic(command, None, open_place).review(context, Mock(), Mock())
         said = critique.problem
