@@ -7,7 +7,6 @@ import pytest
 from goalrunner.core import events
 from goalrunner.core.observation import Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
-from goalrunner.core.progress import accounts_of
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import cut_calls
 from tests.support.folding import state_after
@@ -36,9 +35,9 @@ def test_a_turn_of_an_external_agent_that_was_cut_is_never_taken_for_free(cut_af
     state = fold("claude · claude -p", *cut_after)
     unknown = Usage(cost_usd=None, uncounted_calls=1)
     assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {"agent": unknown}
-    assert accounts_of(state) == {}
+    assert state.accounts() == {}
     over = fold("claude · claude -p", *cut_after, TIMEOUT)
-    assert accounts_of(over) == {"agent": Usage.unknown()}
+    assert over.accounts() == {"agent": Usage.unknown()}
     assert cut_calls(over, []) == {"agent": unknown}
 
 

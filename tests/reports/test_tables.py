@@ -12,7 +12,7 @@ from goalrunner.app.agents import CHAT_FACTS
 from goalrunner.app.checker import CHANGED_FILES, NEEDED_IGNORED, NOT_ISOLATED
 from goalrunner.app.resolve import SELF_JUDGED
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.state_updates import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
+from goalrunner.core.outcome import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
 from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.narrative import waits_for

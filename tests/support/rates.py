@@ -9,8 +9,7 @@ from goalrunner.core import events
 from goalrunner.core.decision import AskApproval, decide
 from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply
-from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
-from goalrunner.core.progress import record_status
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, record_status
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
 from tests.support.course import Course, how

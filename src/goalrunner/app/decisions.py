@@ -16,8 +16,7 @@ from goalrunner.app.sandbox import person
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import GoalError, RecordError, UsageError
 from goalrunner.core.events import RunEnded
-from goalrunner.core.outcome import GoalStatus, StopReason
-from goalrunner.core.progress import FINAL
+from goalrunner.core.outcome import FINAL, GoalStatus, StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import evidence_of, summary_of
 from goalrunner.engine.approvals import decision_on, record_answer

@@ -13,8 +13,7 @@ from goalrunner.core.decision import AskApproval, decide
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
-from goalrunner.core.outcome import GoalStatus, StopReason
-from goalrunner.core.progress import record_status
+from goalrunner.core.outcome import GoalStatus, StopReason, record_status
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.records.event_log import read_records

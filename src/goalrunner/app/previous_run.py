@@ -21,8 +21,7 @@ from goalrunner.core.errors import GoalError, RecordError, UsageError, record_er
 from goalrunner.core.events import Event, RunStarted
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
-from goalrunner.core.outcome import GoalAttempt, GoalOutcome, GoalStatus
-from goalrunner.core.progress import FINAL
+from goalrunner.core.outcome import FINAL, GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.engine.recorder import Resumption

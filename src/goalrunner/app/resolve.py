@@ -16,8 +16,8 @@ from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, wor
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
+from goalrunner.core.outcome import REPORTED_LABEL
 from goalrunner.core.run_state import RunState
-from goalrunner.core.state_updates import REPORTED_LABEL
 from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor

@@ -13,7 +13,7 @@ from goalrunner.core import events
 from goalrunner.core.errors import UsageError, WorkspaceError, os_errors
 from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
-from goalrunner.core.progress import FINAL
+from goalrunner.core.outcome import FINAL
 from goalrunner.core.summary import SnapshotHistory
 from goalrunner.records.files import finish, is_written, remove_whole, unfinished
 from goalrunner.records.run_folder import RunFolder, list_runs

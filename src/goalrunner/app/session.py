@@ -23,8 +23,8 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall
 from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
 from goalrunner.core.ports import context_with
-from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
+from goalrunner.core.state_updates import with_cut
 from goalrunner.engine.recorder import cut_calls
 from goalrunner.records.run_folder import RunFolder
 

@@ -14,7 +14,7 @@ from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import DEFAULT_THRESHOLD, ApprovalKind, Approvals
 from goalrunner.core.observation import ArtifactRef, Snapshot
-from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import GoalStatus, RecordStatus, StopReason, Usage
 from goalrunner.core.verdict import Critique
 from goalrunner.core.work_events import *  # noqa: F403  the other half of the events
 from goalrunner.core.work_events import WorkEvent
@@ -42,7 +42,7 @@ class GoalRecord(Frozen):
     derived_criteria: tuple[str, ...] = Field((), description="by audits, if it has no criteria of its own")
     constraints: tuple[str, ...] = ()
     risk_class: RiskClass = "low"
-    status: Literal["active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"] = "active"
+    status: RecordStatus = "active"
     created_at: str
     updated_at: str
 

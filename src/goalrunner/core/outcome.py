@@ -141,6 +141,38 @@ EXIT_CODES = {
 }
 """The exit code of each status; others have 4. A run that a signal cancelled has 128 + its number."""
 
+UNGUARDED = "unguarded approval"
+"""Label of a run with an approval that the agent could have given itself."""
+
+UNASKED_LABEL = "unasked actions"
+"""Label of a run whose agent acted without a required approval."""
+
+REPORTED_LABEL = "rests on reports"
+"""Label of a run without validators whose evidence the agent itself reported."""
+
+FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
+"""Stop reasons after which a run cannot be resumed."""
+
+RecordStatus = Literal["active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"]
+MemoryStop = Literal["success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"]
+"""Stop reasons of the working memory. (Source: Goals and State, as the status of a goal record.)"""
+
+_RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
+    GoalStatus.COMPLETE: ("completed", "success"),
+    # A person lifts a limit: the goal is blocked until then, not failed.
+    GoalStatus.CAPPED: ("blocked", "budget_exhausted"),
+    GoalStatus.BLOCKED: ("blocked", "blocked"),
+    GoalStatus.CANCELLED: ("cancelled", "cancelled"),
+    GoalStatus.FAILED: ("failed", "failed"),
+}
+
+
+def record_status(reason: StopReason) -> tuple[RecordStatus, MemoryStop]:
+    """Return the status of the goal record and the stop reason of the working memory for the end of a run."""
+    if reason is StopReason.APPROVAL_REQUIRED:
+        return "waiting_for_approval", "approval_required"
+    return _RECORDS[reason.status]
+
 
 class GoalAttempt(Frozen):
     """One decided round: its number from 1, whether it passed, and the feedback that went back. (Source: GoalLoop.)"""

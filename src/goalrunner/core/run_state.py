@@ -5,8 +5,9 @@ Names and values of GoalRecord and WorkingMemory are those of the Goals and Stat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -14,12 +15,11 @@ from goalrunner.core.events import Account, ChangedChecks, GoalRecord, Plan, Sta
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import MemoryStop as MemoryStop
 from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
 
 KEPT = 100
 """Maximum number of references and of attempts in a state; the log contains all of them."""
-
-MemoryStop = Literal["success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"]
 
 
 class BudgetState(Frozen):
@@ -185,10 +185,56 @@ class RunState(Frozen):
     signal: int | None = None
     ended_at: str = Field("", description="ISO 8601, UTC; empty while it goes on")
 
+    def replace(self, **changes: Any) -> RunState:
+        """Return the state with other fields."""
+        return self.model_copy(update=changes)
+
+    def reset(self, names: str) -> RunState:
+        """Return the state in which these fields, a list of words, have their defaults."""
+        return self.replace(**{name: RunState.model_fields[name].default for name in names.split()})
+
+    def with_memory(self, **changes: Any) -> RunState:
+        """Return the state with other fields of its working memory."""
+        return self.replace(memory=self.memory.model_copy(update=changes))
+
+    def with_budget(self, **changes: Any) -> RunState:
+        """Return the state with other fields of its budget."""
+        return self.with_memory(budget_state=self.memory.budget_state.model_copy(update=changes))
+
+    def with_evidence(self, ids: Sequence[str], *, new: bool = True) -> RunState:
+        """Return the state with more references to evidence; `new` if the observations are not counted yet."""
+        noted = self.with_memory(evidence_refs=(*self.memory.evidence_refs, *ids)[-KEPT:])
+        number = self.observations + (len(ids) if new else 0)
+        return noted.replace(observations=number, seen=ids[-1] if ids else self.seen)
+
+    def with_approvals(self, which: Callable[[Approval], bool], **changes: object) -> RunState:
+        """Return the state with other fields of some approvals."""
+        changed = tuple(item.model_copy(update=changes) if which(item) else item for item in self.approvals)
+        return self.replace(approvals=changed) if changed != self.approvals else self
+
+    def with_label(self, label: str) -> RunState:
+        """Return the state with a label, once."""
+        return self.replace(labels=tuple(dict.fromkeys((*self.labels, label))))
+
     @property
     def total(self) -> Usage:
         """The usage of agent and judge together."""
         return sum(self.usage.values(), Usage())
+
+    def accounts(self, *, over: bool | None = None) -> dict[str, Usage]:
+        """Return the usage by account for display.
+
+        An external agent reports its usage at the end of its turn, so that of an interrupted turn is unknown. `over` tells
+        whether the run has stopped; None: as its status says.
+        """
+        over = self.status is not GoalStatus.RUNNING if over is None else over
+        if not (over and self.external and self.awaiting == "agent"):
+            return dict(self.usage)
+        return {**self.usage, "agent": self.usage.get("agent", Usage()) + Usage.unknown()}
+
+    def spent(self, *, over: bool | None = None) -> Usage:
+        """Return the sum of `accounts`."""
+        return sum(self.accounts(over=over).values(), Usage())
 
     @property
     def unchecked(self) -> Phase:

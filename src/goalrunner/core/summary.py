@@ -17,7 +17,6 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import ArtifactRef, Claim, EvidenceRow, Observation, Snapshot, Trail, TranscriptRef
 from goalrunner.core.outcome import ApprovalRow, GoalOutcome, GoalStatus, Usage
-from goalrunner.core.progress import accounts_of
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
@@ -200,7 +199,7 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
         objective=state.goal.description,
         derived_criteria=state.goal.derived_criteria,
         verdict=last_verdict(state),
-        usage=accounts_of(state),
+        usage=state.accounts(),
         limits=state.plan.model_dump(include={"max_iterations", "timeout", "tokens", "cost_usd"}),
         labels=tuple(dict.fromkeys((*state.labels, *state.check_labels))),
         started_at=state.goal.created_at,

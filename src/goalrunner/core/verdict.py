@@ -110,6 +110,11 @@ def identifier_of(text: str) -> str:
     return found[0].lower() if found else text
 
 
+def obstacle_of(results: Sequence[ValidatorResult]) -> str:
+    """Return why validators cannot run here, one line each; empty if all can."""
+    return "\n".join(f"validator {item.name} cannot run here: {item.summary}" for item in results if item.cannot_run)
+
+
 class Citation(Frozen):
     """An observation and what is quoted from it: words of its output, or a fact of its heading ("exit 0")."""
 

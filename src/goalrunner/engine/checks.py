@@ -12,13 +12,12 @@ from typing import Any
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
-from goalrunner.core.errors import EnvironmentFailed, GoalError, RecordError
+from goalrunner.core.errors import EnvironmentFailed, GoalError, RecordError, some
 from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext, Validator
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.core.state_updates import baseline_standing
-from goalrunner.core.verdict import Critique, UnusableCritiqueError, ValidatorResult, failed_critique
+from goalrunner.core.verdict import Critique, UnusableCritiqueError, ValidatorResult, failed_critique, obstacle_of
 from goalrunner.engine.journal import Answer, Journal, Parts, observe
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
@@ -107,7 +106,7 @@ class Checks:
         if leaked:
             ran, after, leaked = await self._run(0, "", "the baseline")
         observed = await observe(ran.results, self._journal, after)
-        standing, reason = baseline_standing(observed["results"], ran, leaked)
+        standing, reason = _standing(observed["results"], ran, leaked)
         checker = self._parts.checker
         if standing in ("red", "cannot_run") and checker is not None and after is not None:
             red = [result for result in observed["results"] if not result.passed]
@@ -254,6 +253,17 @@ class Checks:
         request = audit_request(state, number, trail, await self._tracker.stale(trail.items, state.snapshot))
         shown = tuple(map(self._parts.redact, (*state.protected_changes, *changed)))
         return replace(request, left=state.lingering, changed=shown)
+
+
+def _standing(results: Sequence[ValidatorResult], ran: CheckRun, leaked: Sequence[str]) -> tuple[events.Standing, str]:
+    """Return the status of the validators before any work is done, and why they cannot run."""
+    if obstacle := obstacle_of(results):
+        return "cannot_run", obstacle
+    if leaked:
+        return "differs", f"the workspace changed while it was checked: {some(leaked)}"
+    if ran.refusal:
+        return "differs", f"{ran.refusal}\n{ran.hint}".strip()
+    return ("green" if results and all(result.passed for result in results) else "red"), ""
 
 
 def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str, str]) -> AuditRequest:

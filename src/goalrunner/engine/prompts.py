@@ -1,4 +1,4 @@
-"""The user messages of a run: the first prompt and the feedback of later rounds."""
+"""The texts for the agent: the first prompt, the feedback of later rounds, and the reply to its plan."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 
 from goalrunner.core.decision import Brief
 from goalrunner.core.errors import AgentError, kind_of
+from goalrunner.core.events import PlanProposed
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import blocks_of, text_of
+from goalrunner.core.observation import Observation
 from goalrunner.core.run_state import Interruption
+from goalrunner.core.state_updates import is_runners
 from goalrunner.core.summary import NOT_SAID
 
 ResumePrompt = str | Callable[[str | None], str | Sequence[Mapping[str, Any]]]
@@ -50,6 +53,9 @@ RESUMED = "Go on with the objective (round {iteration}). It is unchanged."
 
 REMEMBERED = """Remembered from earlier runs. None of it is evidence, and it may be out of date: check it before you rely on it.
 """
+
+Find = Callable[[str], Observation | None]
+"""Returns the observation of an id, or None."""
 
 _MOST_PATHS = 30
 
@@ -150,3 +156,32 @@ def _interruption(about: Interruption | None) -> str:
 
 def _items(lines: tuple[str, ...]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+def settle_plan(plan: PlanProposed, find: Find) -> tuple[PlanProposed, str]:
+    """Return the accepted part of an agent's plan, and the reply for the agent.
+
+    The reply contains none of the agent's words, because it becomes an observation that a judge may quote.
+    """
+    refusals = {step: why for step, shown in plan.completed.items() if (why := _plan_refusal(step, shown, find))}
+    numbers = {step: number for number, step in enumerate(plan.completed, start=1)}
+    lines = [f"- completed step {numbers[step]} is not accepted: {why}" for step, why in refusals.items()]
+    if any(map(is_runners, (*plan.pending, plan.current))):
+        lines.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
+    accepted = {
+        "current": "" if is_runners(plan.current) else plan.current,
+        "pending": tuple(step for step in plan.pending if not is_runners(step)),
+        "completed": {step: shown for step, shown in plan.completed.items() if step not in refusals},
+        "refused": tuple(refusals),
+    }
+    settled = plan.model_copy(update=accepted)
+    head = f"The plan is kept: {len(settled.completed)} completed, {len(settled.pending)} pending."
+    return settled, "\n".join([head, *lines]) + "\n"
+
+
+def _plan_refusal(step: str, shown: str, find: Find) -> str:
+    if is_runners(step):
+        return "its name is one of the runner's own"
+    if (observation := find(shown)) is None:
+        return f"there is no result {shown}"
+    return "" if observation.shows else f"{shown} shows nothing that was done"

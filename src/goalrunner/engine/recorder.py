@@ -19,10 +19,10 @@ from goalrunner.core.limits import rule_for, shortfall
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import OWNER, Observation, TranscriptRef, names_in, source_of
 from goalrunner.core.outcome import AgentSession, Usage
-from goalrunner.core.progress import settle_plan
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.approvals import ActionKind, Approvals, answered_by
 from goalrunner.engine.journal import Journal, OutputStore
+from goalrunner.engine.prompts import settle_plan
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from pathlib import Path
 from goalrunner.core import events
 from goalrunner.core.events import Record
 from goalrunner.core.ports import Activity, CommandEnded, CommandStarted, RetryScheduled
-from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
@@ -196,7 +195,7 @@ class Current:
         number = f"round {state.round}" if state.round else "before round 1"
         most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
         seconds = state.elapsed + max(self._monotonic() - self._at, 0.0)
-        return " · ".join([number + most, *spent_parts(state, total_of(state, over=True), seconds)])
+        return " · ".join([number + most, *spent_parts(state, state.spent(over=True), seconds)])
 
     def beats(self) -> Iterator[Line]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""

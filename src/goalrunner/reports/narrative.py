@@ -12,7 +12,6 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Approvals, ValidatorSpec
 from goalrunner.core.observation import REPLAY, TranscriptRef
 from goalrunner.core.outcome import Usage
-from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, Step, facts, home_path, known, model_name
@@ -178,7 +177,7 @@ class Narrative:
             self.label = f"round {state.round}"
         most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
         noun = "round" if (state.plan.max_iterations or state.iterations) == 1 else "rounds"
-        parts = [f"{state.iterations}{most} {noun}", *spent_parts(state, total_of(state, over=True), state.elapsed)]
+        parts = [f"{state.iterations}{most} {noun}", *spent_parts(state, state.spent(over=True), state.elapsed)]
         goal, so_far = Fact("goal", state.goal.description), Fact("so far", " · ".join(parts))
         return [goal, *start_lines(state, self._place(state.workspace)), so_far]
 

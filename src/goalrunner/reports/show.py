@@ -12,7 +12,6 @@ from goalrunner.core.decision import AskApproval, Audit, Confirm, Criticize, Run
 from goalrunner.core.events import Record, RoundFinished, RunEnded
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
-from goalrunner.core.progress import accounts_of, total_of
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
@@ -76,7 +75,7 @@ def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterato
         return
     yield Fact(LOST, "The process of this run has ended unexpectedly; everything that it recorded is kept.", "warn")
     # No process is left that could report the usage of an interrupted turn.
-    outcome = outcome.model_copy(update={"usage": accounts_of(state, over=True)})
+    outcome = outcome.model_copy(update={"usage": state.accounts(over=True)})
     step, summary = state.memory.current_step, summary_of(outcome, state)
     seen = f"last seen in {step.replace('-', ' ')}" if step else "last seen between two steps"
     yield Fact("", " · ".join((seen, f"{figures.count(state.iterations, 'round')} checked", summary.spend)))
@@ -138,7 +137,7 @@ def state_lines(state: RunState) -> Iterator[Line]:
         yield Fact("verdict", f"{result_text(state.verdict)} · by the {state.verdict.source}")
         if state.verdict.missing:
             yield Fact("missing", state.verdict.missing)
-    yield Fact("spent", " · ".join(figures.spent(total_of(state))))
+    yield Fact("spent", " · ".join(figures.spent(state.spent())))
     yield Fact("why", why(state))
 
 
