@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from goalrunner.app import preflight
-from goalrunner.app.preflight import Choice, check_lines, choose_environment, needs_environment
+from goalrunner.app.preflight import Choice, checks_line, choose_environment, needs_environment
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 
@@ -133,7 +133,7 @@ def test_the_choice_of_this_machine_can_be_repeated(tmp_path: Path) -> None:
     ],
 )
 def test_the_line_for_people_names_kind_and_rules(workspace: dict[str, Any], choice: Choice, line: str) -> None:
-    assert check_lines(goal(**workspace), choice) == line
+    assert checks_line(goal(**workspace), choice) == line
 
 
 def test_only_goals_with_validators_for_files_need_an_environment() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def frozen(folder: Path, text: str, secret: str) -> tuple[str, Path]:
 def resumed(folder: Path, text: str, now: str, before: str = TOKEN) -> dict[str, Any]:
     kept, path = frozen(folder, text, before)
     path.write_text('objective = "x"\n' + text.format(now))
-    return with_secrets(kept, path, {})
+    return with_secrets(tomllib.loads(kept), path, {})
 
 
 @pytest.mark.parametrize("text", [COMMAND, ADDRESS, VARIABLE, JUDGE, AGENT, VALUE])

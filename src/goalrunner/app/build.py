@@ -11,7 +11,7 @@ from typing import Any
 from goalrunner.app.external_agent import external_notes
 from goalrunner.app.memory import recall
 from goalrunner.app.parts import Notifier, critic_rule, goal_validators, make_parts
-from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
+from goalrunner.app.preflight import checks_line, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, secret_notes
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve, within_parent
 from goalrunner.app.run_options import RunOptions
@@ -195,7 +195,7 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
         version=VERSION,
         labels=config.labels,
         check_environment=config.check.kind if config.check else "",
-        checks=check_lines(goal, config.check) if config.check else "",
+        checks=checks_line(goal, config.check) if config.check else "",
         notes=(
             *(LABEL_NOTES[label] for label in config.labels if label in LABEL_NOTES),
             *warnings_before(goal, options.environ),

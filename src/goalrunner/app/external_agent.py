@@ -97,10 +97,7 @@ def resolve_agent(goal: Goal, environ: Mapping[str, str]) -> ResolvedAgent | Non
     protocol = protocol_of(config, preset)
     if config.command:
         preset = preset.model_copy(update={"acp" if protocol == "acp" else "argv": config.command})
-    agent = ResolvedAgent(goal, preset.model_copy(update={"install": preset.installing(protocol)}), protocol)
-    if not agent.command:
-        raise UsageError(f'the agent "{config.use}" has no command', 'write [agent] command = "..."')
-    return agent
+    return ResolvedAgent(goal, preset.model_copy(update={"install": preset.installing(protocol)}), protocol)
 
 
 def external_conversation(

@@ -98,7 +98,7 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
     return why, None
 
 
-def check_lines(goal: Goal, choice: Choice) -> str:
+def checks_line(goal: Goal, choice: Choice) -> str:
     """Return how the goal is checked, in one line for people: kind, what is protected, and why it is this kind."""
     config = goal.workspace
     if config.editable:
@@ -130,7 +130,7 @@ def describe_checks(
     goal: Goal, choice: Choice, workspace: Path, environ: Mapping[str, str], goal_file: Path | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield labels and texts: the kind of environment, protected files, the classes of ignored files, and warnings."""
-    yield "checked in", check_lines(goal, choice)
+    yield "checked in", checks_line(goal, choice)
     config = goal.workspace
     roles = (item for spec in goal.validators for item in check_files(spec, workspace).items())
     scripts = {path: "decides a validator" for path, role in roles if role in ("named", "started")}

@@ -196,11 +196,8 @@ def frozen_goal(
 
     Raise UsageError if a secret is missing there, or if a `runnable` goal has no agent or no check.
     """
-    text = folder.goal_file.read_text(encoding="utf-8") if folder.goal_file.is_file() else ""
+    table = with_secrets(frozen_table(folder), goal_file, environ)
     without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
-    if not is_redacted(text):
-        return load_goal(folder.goal_file, {}, without_defaults, runnable=runnable)
-    table = with_secrets(text, goal_file, environ)
     return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file), runnable=runnable)
 
 
@@ -219,9 +216,10 @@ def secret_notes(frozen: str, goal_file: Path | None) -> tuple[str, ...]:
     return (f"{', '.join(names)}: a secret is not stored with the run, and {resume}; {advice}",)
 
 
-def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
+def with_secrets(table: dict[str, Any], goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the table of a goal that was kept, with secrets of the goal file. Raise UsageError if one changed."""
-    table = tomllib.loads(frozen)
+    if not (redacted := _redacted(table)):
+        return table
     options = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _OPTIONS}
     without = {name: value for name, value in environ.items() if not name.startswith("GOAL_")}
     try:
@@ -236,7 +234,7 @@ def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
     found = {name: holder[key] for name, holder, key in _texts(tomllib.loads(dump_goal(goal)))}
-    for name, holder, key in _redacted(table):
+    for name, holder, key in redacted:
         value = found.get(name)
         is_variable = name.startswith("validators") and ".env." in name
         if value is None or redact(value) != holder[key] or (is_variable and _UNQUOTED.match(value)):

@@ -96,6 +96,14 @@ class RunSnapshots(SnapshotHistory):
         super().__init__()
         self.run_id = self.workspace = ""
 
+    def add(self, event: events.Event) -> None:
+        """Process one event."""
+        super().add(event)
+        if isinstance(event, events.GoalCreated):
+            self.run_id = event.goal.run_id
+        elif isinstance(event, events.RunStarted):
+            self.workspace = event.workspace
+
     def end(self, number: int | None) -> tuple[int, Snapshot]:
         """Return a round, by default the newest, and the snapshot at its end. Raise UsageError if there is none."""
         if not self.ends:
@@ -124,13 +132,6 @@ def snapshots_of(records: Iterable[Record]) -> RunSnapshots:
     found = RunSnapshots()
     for record in records:
         found.add(record.event)
-        match record.event:
-            case events.GoalCreated(goal=goal):
-                found.run_id = goal.run_id
-            case events.RunStarted(workspace=workspace):
-                found.workspace = workspace
-            case _:
-                pass
     return found
 
 
