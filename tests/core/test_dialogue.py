@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.core.messages import trail_of
 from goalrunner.core.observation import Observation
+from goalrunner.core.trail_builder import trail_of
 
 Message = dict[str, Any]
 
@@ -55,7 +55,7 @@ CHAT: list[Message] = [
 def test_tool_results_are_observations_and_words_are_claims() -> None:
     assert shown(CHAT) == [
         "claim round 1 > I run them.",
-        "[o1] write_file round 1 $ x.py > written\nwhole",
+        "[o1] write_file (forgeable: the agent wrote x.py) round 1 $ x.py > written\nwhole",
         "[o2] shell round 1 $ pytest -q > 2 failed",
         "claim round 2 > Done.",
         '[o3] search round 2 $ {"query": "x"} > ',
@@ -64,8 +64,8 @@ def test_tool_results_are_observations_and_words_are_claims() -> None:
 
 def test_the_last_words_are_the_response_where_that_is_the_deliverable() -> None:
     assert shown(CHAT, "response")[3:] == [
-        "[o3] response (round 2) round 2 $  > Done.",
-        '[o4] search round 2 $ {"query": "x"} > ',
+        "[o4] response (round 2) round 2 $  > Done.",
+        '[o3] search round 2 $ {"query": "x"} > ',
     ]
 
 
@@ -120,8 +120,8 @@ def test_a_tool_name_can_not_forge_a_heading(name: str, heading: str) -> None:
     [
         ("not json", "not json"),
         ('{"command": 3}', '{"command": 3}'),
-        ('{"command": "view", "path": "/a"}', '{"command": "view", "path": "/a"}'),
-        ('{"path": "/a", "old": "1", "new": "2"}', "/a"),
+        ('{"command": "view", "path": "/a"}', "view /a"),
+        ('{"path": "/a", "old": "1", "new": "2"}', '{"path": "/a", "old": "1", "new": "2"}'),
         ("[1]", "[1]"),
         ("", ""),
     ],
@@ -158,7 +158,7 @@ def test_whatever_is_in_the_messages_only_tools_are_observed(
     chat = [rest | {"role": role} for role, rest in messages]
     trail = trail_of(chat, deliverable="response" if answer else "workspace")
     observed = [item for item in trail.items if isinstance(item, Observation)]
-    assert [item.id for item in observed] == [f"o{number}" for number in range(1, len(observed) + 1)]
+    assert {item.id for item in observed} == {f"o{number}" for number in range(1, len(observed) + 1)}
     results = sum(role in {"tool", "function"} for role, _ in messages)
     assert sum(item.source != "response" for item in observed) <= results
     assert sum(item.source == "response" for item in observed) <= answer

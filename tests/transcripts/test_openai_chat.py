@@ -11,6 +11,7 @@ import pytest
 from goalrunner.core.errors import UsageError
 from goalrunner.core.messages import KNOWN_BLOCKS
 from goalrunner.core.observation import Claim, Observation
+from goalrunner.core.trail_builder import trail_of
 from goalrunner.transcripts import read_transcript
 
 CHAT: list[dict[str, Any]] = [
@@ -57,6 +58,17 @@ def test_the_forms_of_a_chat_give_one_trail(tmp_path: Path, text: str) -> None:
     assert isinstance(observation, Observation)
     assert (observation.heading, observation.command) == ("[o1] shell, reported by the agent", "pytest -q")
     assert trail.read(observation) == "43 passed"
+
+
+def test_a_chat_in_memory_gives_the_same_evidence(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(CHAT))
+    saved, given = read_transcript(path), trail_of(CHAT)
+    plain = [
+        item.model_copy(update={"reported_by": ""}) if isinstance(item, Observation) else item for item in saved.items
+    ]
+    assert plain == list(given.items)
+    assert [saved.read(item) for item in saved.items] == [given.read(item) for item in given.items]
 
 
 def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:

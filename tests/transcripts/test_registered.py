@@ -13,7 +13,7 @@ from goalrunner.transcripts import GROUP, formats, read_transcript
 from tests.transcripts.sessions import SESSIONS
 
 READER = """
-from goalrunner.transcripts.trail_builder import TrailBuilder
+from goalrunner.core.trail_builder import TrailBuilder
 
 DESCRIPTION = "diary of an agent"
 

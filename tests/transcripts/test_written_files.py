@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.transcripts.trail_builder import WrittenFiles, command_of
+from goalrunner.core.trail_builder import WrittenFiles, command_of
 
 
 def last(*calls: Any) -> str:

@@ -15,9 +15,10 @@ from goalrunner.agents.external_chat import GO_ON
 from goalrunner.agents.turn import reported_result
 from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.messages import blocks_of, trail_of
+from goalrunner.core.messages import blocks_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
+from goalrunner.core.trail_builder import trail_of
 
 
 def imported(module: str, extra: str) -> Any:

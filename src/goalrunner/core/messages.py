@@ -1,20 +1,14 @@
-"""Chat messages: their form, their conversion to observations and claims, and access to JSON of unknown structure.
-
-Tool messages are observations, assistant messages are claims. User and system messages are neither; a judge does not see
-them. If the response is the deliverable, the last assistant message is an observation as well.
-"""
+"""Chat messages: their form, the texts, calls and results in them, and access to JSON of unknown structure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Literal
 
 from goalrunner.core.errors import UsageError, kind_of
-from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail, source_of, trail_with
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 """The roles of OpenAI's chat messages, the old `function` included."""
@@ -29,46 +23,6 @@ _OTHER_BLOCKS = frozenset(
 
 _NO_TEXT = ("image", "image_url", "input_image", "audio", "video", "document", "tool_reference")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_COMMAND_KEYS = ("command", "cmd", "script", "code")
-_FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A tool call: tool, command, and the string arguments."""
-
-    tool: str = "tool"
-    command: str = ""
-    given: frozenset[str] = frozenset()
-
-
-_Entry = tuple[int, str, _Call | None]
-"""The round and the text of a message, and the call whose result it is; None for text of the agent."""
-
-
-def trail_of(
-    messages: Sequence[Mapping[str, Any]], *, deliverable: Literal["workspace", "response"] = "workspace"
-) -> Trail:
-    """Return the trail of a chat, oldest first: observations numbered from o1, rounds counted by user messages.
-
-    `messages` are OpenAI's: `content` a string, None or a list of blocks (`{"type": "text", "text": ...}` or
-    `{"text": ...}`). The blocks for tool calls and their results of Anthropic (`tool_use`, `tool_result`) and of Strands
-    and Bedrock (`toolUse`, `toolResult`) are understood as well.
-    """
-    entries = list(_entries(messages))
-    said = [number for number, (_, _, call) in enumerate(entries) if call is None]
-    response = said[-1] if said and deliverable == "response" else None
-    found: list[tuple[Observation | Claim, str]] = []
-    identifiers = (f"o{number}" for number in count(1))
-    for number, (round_number, text, call) in enumerate(entries):
-        if call is None and number != response:
-            found.append((Claim(round=round_number), text))
-            continue
-        facts = () if call else (f"round {round_number}",)
-        source, command = (call.tool, call.command) if call else (RESPONSE, "")
-        fields = {"source": source, "facts": facts, "command": command, "round": round_number}
-        found.append((Observation(id=next(identifiers), **fields), text))
-    return trail_with(found)
 
 
 def text_of(content: object) -> str:
@@ -81,29 +35,6 @@ def text_of(content: object) -> str:
     if isinstance(content, Sequence):
         return "\n".join(text for text in (text_of(block) for block in content) if text)
     return ""
-
-
-def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
-    """Yield tool results and texts in order; each user message starts a round."""
-    calls: dict[str, _Call] = {}
-    number = 0
-    for message in messages:
-        text, role = text_of(message.get("content")), message.get("role")
-        if role == "user":
-            results = [
-                block for block in blocks_of(message.get("content")) if block.kind == "result" and not block.name
-            ]
-            # In some formats tool results are user messages; only text starts a round.
-            number += 1 if text.strip() or not results else 0
-            for block in results:
-                yield _result(number, block.text, calls.pop(block.id, _Call()))
-        elif role == "assistant":
-            calls.update((block.id, _call(block)) for block in calls_of(message))
-            if text.strip():
-                yield number, text, None
-        elif role in ("tool", "function"):
-            unknown = _call(Block("call", str(message.get("name") or "")))
-            yield _result(number, text, calls.pop(_id(message.get("tool_call_id")), unknown))
 
 
 @dataclass(frozen=True)
@@ -201,11 +132,6 @@ def _id(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _result(round_number: int, text: str, call: _Call) -> _Entry:
-    """Return a tool's result. A result that only repeats an argument (`finish`, `message`) is text of the agent."""
-    return round_number, text, None if text.strip() in call.given else call
-
-
 def calls_of(message: Mapping[str, Any]) -> list[Block]:
     """Return the tool calls of an assistant's message in all known shapes."""
     found = []
@@ -227,23 +153,6 @@ def parsed(arguments: Any) -> Any:
     except (ValueError, RecursionError):
         return arguments
     return value if isinstance(value, dict) else arguments
-
-
-def _call(block: Block) -> _Call:
-    values = block.given.values() if isinstance(block.given, Mapping) else ()
-    given = frozenset(value.strip() for value in values if isinstance(value, str) and value.strip())
-    return _Call(source_of(block.name), _command(block.given), given)
-
-
-def _command(given: object) -> str:
-    """Return the command line of a shell-like call, the path of a file tool, else the arguments."""
-    if isinstance(given, Mapping):
-        path = given.get("path")
-        if isinstance(path, str) and set(given) <= _FILE_KEYS:
-            return path
-        if path is None and (found := [given[key] for key in _COMMAND_KEYS if isinstance(given.get(key), str)]):
-            return str(found[0])
-    return "" if given is None else given if isinstance(given, str) else as_json(given)
 
 
 def as_text(value: Any) -> str:
@@ -294,3 +203,31 @@ def text(value: Any) -> str:
 def clean(value: str) -> str:
     """Replace lone surrogates, which cannot be encoded."""
     return value if value.isascii() or _SURROGATE.search(value) is None else _SURROGATE.sub("?", value)
+
+
+def number(value: Any) -> int | None:
+    """Return an integer; None for anything else."""
+    return value if type(value) is int and abs(value) < 2**63 else None
+
+
+def exit_fact(*codes: Any) -> tuple[str, ...]:
+    """Return the fact of the first exit code that is an integer; empty if there is none."""
+    return next(((f"exit {code}",) for code in map(number, codes) if code is not None), ())
+
+
+_EXIT_CODE = re.compile(r"Exit code:? (-?\d{1,10})\b")
+_REFUSED = re.compile(
+    r"The user doesn't want to |Permission to use \S+ (?:with command .*)?has been denied|<user_denied"
+)
+_INTERRUPTED = re.compile(r"\[Request interrupted by user|<error>Command was aborted")
+
+
+def facts_of(output: str, *, failed: bool) -> tuple[str, ...]:
+    """Return the facts of a result: none if it succeeded, else its exit code, "denied", "interrupted" or "error"."""
+    if not failed:
+        return ()
+    if found := _EXIT_CODE.match(output):
+        return (f"exit {int(found[1])}",)
+    if _REFUSED.match(output):
+        return ("denied",)
+    return ("interrupted",) if _INTERRUPTED.match(output) else ("error",)

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from goalrunner.core.agent_ports import Conversation, Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import AgentError, ConversationBusy, GoalError, UsageError, kind_of
-from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of, trail_of
+from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of
 from goalrunner.core.observation import Observation, Trail, source_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
+from goalrunner.core.trail_builder import trail_of
 from goalrunner.engine.journal import Parts, kept_traceback
 
 WANTED = "write: async def send(self, prompt, recorder), which returns a RoundReply, or the text of the answer"

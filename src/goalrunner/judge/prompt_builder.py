@@ -10,9 +10,10 @@ from typing import Any, Literal
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
-from goalrunner.core.messages import refuse_no_chat, trail_of
+from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.observation import RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
+from goalrunner.core.trail_builder import trail_of
 from goalrunner.judge import prompt_text
 from goalrunner.judge.citations import cited_in
 from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol, cast
 
 from goalrunner.core.errors import UsageError, listed, nearest
 from goalrunner.core.observation import FORGEABLE, Observation, Trail
-from goalrunner.transcripts.source import HINT, STDIN, Deliverable, Source
-from goalrunner.transcripts.trail_builder import TrailBuilder
+from goalrunner.core.trail_builder import TrailBuilder
+from goalrunner.transcripts.source import HINT, STDIN, Deliverable, Source, Texts
 
 __all__ = ["GROUP", "Reader", "RowReader", "SavedTrail", "check_format", "formats", "read_transcript"]
 
@@ -85,7 +85,8 @@ class RowReader:
     """Members of the outer object whose elements are rows; "" stands for the lines or elements of the file."""
 
     def __init__(self) -> None:
-        self.trail = TrailBuilder(self.reporter)
+        texts = Texts()
+        self.trail = TrailBuilder(self.reporter, texts.add, texts.read)
 
     def matches(self, source: Source) -> bool:
         """Return whether one of the first rows is one that only this format has."""

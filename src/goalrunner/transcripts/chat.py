@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -11,11 +10,8 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.messages import (
     KNOWN_BLOCKS,
     ROLES,
-    Block,
     as_text,
     at,
-    blocks_of,
-    calls_of,
     clean,
     items,
     text,
@@ -23,57 +19,18 @@ from goalrunner.core.messages import (
     unknown_block,
 )
 from goalrunner.core.observation import Trail
+from goalrunner.core.trail_builder import add_message
 from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.source import Deliverable, Source
 
-_EXIT = re.compile(r"Exit code:? (-?\d{1,10})\b")
-_REFUSED = re.compile(
-    r"The user doesn't want to |Permission to use \S+ (?:with command .*)?has been denied|<user_denied"
-)
-_COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
-_INTERRUPTED = re.compile(r"\[Request interrupted by user|<error>Command was aborted")
-
-
-_AUTHORS: dict[Any, bool] = {"user": False, "assistant": True}
-"""Roles of messages with results in blocks, and whether these are results of tools that ran at the provider."""
-
 
 class ChatReader(RowReader):
-    """Reads messages: text of the assistant is a claim, results of tools are observations."""
+    """Reads chat messages."""
 
     keys = frozenset({"", "messages"})
 
     def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
-        content, role = row.get("content"), row.get("role")
-        said, tool = clean(text_of(content)), ""
-        results = [one for one in blocks_of(content) if one.kind == "result" and bool(one.name) == _AUTHORS.get(role)]
-        # A user message may contain only tool results; a text begins a round.
-        if role == "user" and not claims and (said.strip() or not results):
-            self.trail.user()
-        elif role == "assistant":
-            self.trail.said(said, summary=claims)
-            for call in calls_of(row):
-                self.trail.called(call.id, call.name, call.given, summary=claims)
-        elif role in ("tool", "function"):  # a function is the old form, whose calls have no id
-            tool, results = text(row.get("name")), [Block("result", id=str(row.get("tool_call_id") or ""), text=said)]
-        for result in results:
-            # TaskOutput returns the output of a background command, or the report of another agent.
-            is_report = self.trail.tool(result.id) == "TaskOutput" and _COMMAND_TASK not in result.text[:_HEAD]
-            if claims or is_report:
-                self.trail.said(result.text, summary=True)
-            else:
-                self.trail.result(result.id, result.text, facts_of(result.text, failed=result.failed), tool=tool)
-
-
-def facts_of(output: str, *, failed: bool) -> tuple[str, ...]:
-    """Return the facts of a result: none if it succeeded, else its exit code, "denied", "interrupted" or "error"."""
-    if not failed:
-        return ()
-    if found := _EXIT.match(output):
-        return (f"exit {int(found[1])}",)
-    if _REFUSED.match(output):
-        return ("denied",)
-    return ("interrupted",) if _INTERRUPTED.match(output) else ("error",)
+        add_message(self.trail, row, claims=claims)
 
 
 class OpenAIChat(ChatReader):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from goalrunner.core.messages import as_text, at, items, parsed, text
+from goalrunner.core.messages import as_text, at, exit_fact, items, number, parsed, text
 from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.source import Source
-from goalrunner.transcripts.trail_builder import exit_fact, number
 
 
 def _ended(*codes: Any) -> tuple[str, ...]:

@@ -6,16 +6,14 @@ import re
 from functools import partial
 from typing import Any
 
-from goalrunner.core.messages import as_json, as_text, at, clean, items, text, text_of
+from goalrunner.core.messages import as_json, as_text, at, clean, exit_fact, facts_of, items, number, text, text_of
 from goalrunner.core.observation import Trail
 from goalrunner.core.summary import EvidenceIndex
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import RowReader
-from goalrunner.transcripts.chat import facts_of
 from goalrunner.transcripts.source import Deliverable, Source
-from goalrunner.transcripts.trail_builder import exit_fact, number
 
 _LABELLED = re.compile(r"(?:Error|Signal|Background PIDs|Process Group PGID): .*|</untrusted_context>|")
 _EXIT = re.compile(r"Exit Code: (-?\d{1,10})")

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from goalrunner.core.messages import as_text, at, items, parsed, text
+from goalrunner.core.messages import as_text, at, exit_fact, items, parsed, text
 from goalrunner.core.observation import source_of
+from goalrunner.core.trail_builder import TrailBuilder
 from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.chat import ChatReader
 from goalrunner.transcripts.source import Source
-from goalrunner.transcripts.trail_builder import TrailBuilder, exit_fact
 
 _CALL = re.compile(r"(?:function|custom_tool|local_shell|shell|apply_patch|computer|tool_search)_call(_output)?")
 _ROLES = ("system", "developer", "user", "assistant")

@@ -1,6 +1,7 @@
-"""The trail of a saved transcript: calls are paired with their results, and files that the agent wrote are noted.
+"""The trail of a chat or a transcript: calls are paired with their results, and files that the agent wrote are noted.
 
-A later command that prints such a file proves nothing, so its output is marked as forgeable.
+Results of tools are observations, texts of the agent are claims. User and system messages are neither. A later command
+that prints a file of the agent proves nothing, so its output is marked as forgeable.
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from goalrunner.core.messages import as_json, at, clean, items, text
+from goalrunner.core.messages import Block, as_json, at, blocks_of, calls_of, clean, facts_of, items, text, text_of
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of
-from goalrunner.transcripts.source import Deliverable, Texts
 
 _SUBAGENTS = frozenset(
     """
@@ -35,6 +35,7 @@ _PATHS = ("file_path", "filePath", "path", "filename", "absolute_path", "noteboo
 """Arguments of file tools that name the file."""
 _COMMANDS = ("command", "cmd", "script", "code")
 _LONGEST_PATH = 80
+_COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,20 @@ class _Call:
 
 
 class TrailBuilder:
-    """Collects the items of a transcript in order. `reporter` is the program that reports the results."""
+    """Collects the items of a chat in order. `reporter` is the program that reports the results, if it is an external one.
 
-    def __init__(self, reporter: str) -> None:
+    `store` keeps a text elsewhere and returns its place; `read` returns the text at a place.
+    """
+
+    def __init__(self, reporter: str = "", store: Callable[[str], Any] = str, read: Callable[[Any], str] = str) -> None:
         self.reporter = reporter
+        self._store, self._read = store, read
         self._items: list[Observation | Claim] = []
-        self._places: list[tuple[int, int]] = []
+        self._places: list[Any] = []
         self._observed = 0
         self._response: int | None = None  # the index of the last text of the agent itself
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
-        self._texts = Texts()
         self._round = 0
 
     def user(self) -> None:
@@ -71,7 +75,7 @@ class TrailBuilder:
         if text.strip():
             self._response = self._response if summary else len(self._items)
             self._items.append(Claim(round=self._round))
-            self._places.append(self._texts.add(text))
+            self._places.append(self._store(text))
 
     def called(
         self, identifier: str, tool: str, arguments: Any, *, summary: bool = False, writes: Sequence[str] = ()
@@ -106,8 +110,10 @@ class TrailBuilder:
         It is an observation, except for a sub-agent's report and a result that only repeats an argument (`finish`).
         """
         call = self._calls.pop(identifier, None) or _Call(source_of(clean(tool)) if tool else "tool")
-        if call.summary or text.strip() in call.given:
-            self.said(text, summary=call.summary)
+        # TaskOutput returns the output of a background command, or the report of another agent.
+        is_report = call.summary or (call.tool == "TaskOutput" and _COMMAND_TASK not in text[:_HEAD])
+        if is_report or text.strip() in call.given:
+            self.said(text, summary=is_report)
             return
         if call.forgeable:
             path = clean(" ".join(call.forgeable.split()))
@@ -123,31 +129,20 @@ class TrailBuilder:
             reported_by=self.reporter,
         )
         self._items.append(item)
-        self._places.append(self._texts.add(text))
+        self._places.append(self._store(text))
 
-    def finish(self, deliverable: Deliverable) -> Trail:
+    def finish(self, deliverable: Literal["workspace", "response"]) -> Trail:
         """Return the trail. If the response is the deliverable, the last text of the agent is an observation."""
         if deliverable == "response" and self._response is not None:
             number, identifier = self._items[self._response].round, f"o{self._observed + 1}"
             response = Observation(id=identifier, source=RESPONSE, facts=(f"round {number}",), round=number)
             self._items[self._response] = response
         places = {_key(item): place for item, place in zip(self._items, self._places, strict=True)}
-        kept, texts = tuple(self._items), self._texts
-        return Trail(items=kept, read=lambda item: texts.read(places[_key(item)]))
+        return Trail(items=tuple(self._items), read=lambda item: self._read(places[_key(item)]))
 
 
 def _key(item: Observation | Claim) -> str | int:
     return item.id if isinstance(item, Observation) else id(item)
-
-
-def number(value: Any) -> int | None:
-    """Return an integer; None for anything else."""
-    return value if type(value) is int and abs(value) < 2**63 else None
-
-
-def exit_fact(*codes: Any) -> tuple[str, ...]:
-    """Return the fact of the first exit code that is an integer; empty if there is none."""
-    return next(((f"exit {code}",) for code in map(number, codes) if code is not None), ())
 
 
 def command_of(arguments: Any) -> str | None:
@@ -257,3 +252,44 @@ class WrittenFiles:
 
     def _first(self, paths: Iterable[str]) -> str:
         return next((path for path in paths if path in self), "")
+
+
+_AUTHORS: dict[Any, bool] = {"user": False, "assistant": True}
+"""Roles of messages with results in blocks, and whether these are results of tools that ran at the provider."""
+
+
+def trail_of(
+    messages: Sequence[Mapping[str, Any]], *, deliverable: Literal["workspace", "response"] = "workspace"
+) -> Trail:
+    """Return the trail of a chat in OpenAI's format, oldest first: observations numbered from o1, rounds by user messages.
+
+    `content` is a string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for calls and results.
+    """
+    trail = TrailBuilder()
+    for message in messages:
+        add_message(trail, message)
+    return trail.finish(deliverable)
+
+
+def add_message(trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool = False) -> None:
+    """Add a chat message: text of the assistant is a claim, results of tools are observations unless all are `claims`."""
+    content, role = message.get("content"), message.get("role")
+    said, tool = clean(text_of(content)), ""
+    results = [one for one in blocks_of(content) if one.kind == "result" and bool(one.name) == _AUTHORS.get(role)]
+    # A user message may contain only tool results; a text begins a round.
+    if role == "user" and not claims and (said.strip() or not results):
+        trail.user()
+    elif role == "assistant":
+        trail.said(said, summary=claims)
+        for call in calls_of(message):
+            trail.called(call.id, call.name, call.given, summary=claims)
+    elif role in ("tool", "function"):  # a function is the old form, whose calls have no id
+        tool, results = (
+            text(message.get("name")),
+            [Block("result", id=str(message.get("tool_call_id") or ""), text=said)],
+        )
+    for result in results:
+        if claims:
+            trail.said(result.text, summary=True)
+        else:
+            trail.result(result.id, result.text, facts_of(result.text, failed=result.failed), tool=tool)
