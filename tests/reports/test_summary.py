@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from goalrunner.reports.figures import outcome_text
+from goalrunner.reports.figures import json_text
 from tests.support.told_run import outcome
 
 
 def test_the_outcome_has_the_names_that_readers_know() -> None:
-    value = json.loads(outcome_text(outcome()))
+    value = json.loads(json_text(outcome().model_dump(mode="json")))
     assert (value["status"], value["stop_reason"], value["iterations"]) == ("complete", "satisfied", 2)
     assert {key: value["verdict"][key] for key in ("score", "complete", "missing")} == {
         "score": 1.0,
@@ -19,7 +19,7 @@ def test_the_outcome_has_the_names_that_readers_know() -> None:
 
 
 def test_json_is_ascii_so_that_nothing_in_it_reaches_a_terminal() -> None:
-    text = outcome_text(outcome().model_copy(update={"message": "\x9b2J\x1b[31m日本 \ud800"}))
+    text = json_text({**outcome().model_dump(mode="json"), "message": "\x9b2J\x1b[31m日本 \ud800"})
     assert text.isascii()
     assert "\x1b" not in text
     assert text.endswith("}\n")

@@ -64,8 +64,9 @@ def restore(
     command that undoes the restore are printed. Ignored files, and HEAD, refs and index of your repositories stay as they are.
     """
     from goalrunner.app.run_snapshots import KeptStore, snapshots_of
+    from goalrunner.reports.figures import count
     from goalrunner.reports.layout import home_path
-    from goalrunner.reports.patches import done_lines, plan_lines, question
+    from goalrunner.reports.patches import done_lines, plan_lines
 
     run, number = _arguments(run, number)
     if number is not None and snapshot is not None:
@@ -87,7 +88,8 @@ def restore(
             return 0
         if not yes:
             output.say(output.laid_out(plan_lines("restore", known.workspace, moment, changes)))
-            if not output.confirmed(question(changes), "goal restore asks before it changes files"):
+            question = f"Change {count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
+            if not output.confirmed(question, "goal restore asks before it changes files"):
                 return 1
         done, before = main.wait_for(work.perform(target, paths))
     finally:

@@ -41,7 +41,7 @@ def drive(
     `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
     """
     from goalrunner.records.run_folder import RunFolder
-    from goalrunner.reports.figures import outcome_text
+    from goalrunner.reports.figures import json_text
     from goalrunner.reports.live import open_progress
 
     stream = sys.stderr if json else sys.stdout
@@ -54,7 +54,7 @@ def drive(
             if error.outcome is None:  # the run never began
                 raise
             outcome, failure = error.outcome, error
-        text, copied = outcome_text(outcome), ""
+        text, copied = json_text(outcome.model_dump(mode="json")), ""
         written = failure is None or runs.is_file(f"{outcome.run_path}/outcome.json")
         shown = outcome if written else outcome.model_copy(update={"run_path": ""})
         with contextlib.ExitStack() as rest:  # called from the last one; if one fails, the others are still called

@@ -70,7 +70,7 @@ class Current:
         self._step: Step | None = None
         self._since = self._at = 0.0
         self._text = ""
-        self._calls = self._used_before = 0
+        self._calls = 0
         self._commands: dict[CommandStarted, float] = {}
         self._retry: tuple[RetryScheduled, float] | None = None
         self._durations: dict[str, float] = {}
@@ -92,7 +92,7 @@ class Current:
             self._at = now
             match event:
                 case events.RoundStarted():
-                    self._calls, self._used_before = 0, self._tokens()
+                    self._calls = 0
                 case events.MessageRecorded():
                     self._text, self._retry = "", None
                     self._calls += event.role == "assistant"
@@ -176,16 +176,14 @@ class Current:
             return replace(step, subject=retry.reason, remark=f"{again} ({retry.retry}/{retry.retries})")
         if step.name != "agent":
             return step
-        tokens = self._tokens() - self._used_before
+        state = self._narrative.state
+        tokens = state.total.since(self._narrative.began[1]).tokens if state else 0
         used = figures.count(tokens, "token") if tokens else ""
-        if self._narrative.state and self._narrative.state.external:
+        if state and state.external:
             calls = figures.count(self._calls, "message") if self._calls else ""
             return replace(step, subject="working", remark=", ".join(filter(None, (calls, used))))
         subject = "answering" if self._text else "waiting for the model"
         return replace(step, subject=subject, remark=", ".join(filter(None, (f"step {self._calls + 1}", used))))
-
-    def _tokens(self) -> int:
-        return self._narrative.state.total.tokens if self._narrative.state else 0
 
     def totals(self) -> str:
         """Return what is used of each limit: "round 2 of 10 · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""

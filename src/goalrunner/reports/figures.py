@@ -1,4 +1,4 @@
-"""Durations, tokens, dollars and limits as text; the summary of a run, and the JSON of an outcome."""
+"""Durations, tokens, dollars and limits as text; the summary of a run; JSON for a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from goalrunner.reports.layout import cut, one_line
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import DiffStat
-    from goalrunner.core.outcome import GoalOutcome, Usage
+    from goalrunner.core.outcome import Usage
 
 NO_PRICE = "no price"
 """Shown where dollars are unknown; never 0."""
@@ -237,11 +237,6 @@ def redacted_line(counts: Mapping[str, float]) -> str:
     kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{kind} {number:,}" for kind, number in kinds)
     return f"{count(int(sum(counts.values())), 'secret')} replaced: {listed}"
-
-
-def outcome_text(outcome: GoalOutcome) -> str:
-    """Return an outcome as JSON text: the fields of `outcome.json`."""
-    return json_text(outcome.model_dump(mode="json"))
 
 
 def json_text(value: Any) -> str:

@@ -27,8 +27,8 @@ from goalrunner.reports.patches import FileDiff, files_of
 from goalrunner.reports.status import closing_lines, label_lines
 from goalrunner.reports.steps import LONGEST_WORDS
 
-_STEPS, _DIFF = 6_000, 4_000
-"""Most steps, and most lines of diffs, that a page shows. They are divided among the rounds."""
+_DIFF = 4_000
+"""Most lines of diffs that a page shows. Half of them are divided among the rounds."""
 _LONGEST = 4_000
 """Most bytes of each end of an output that a page shows."""
 _OUTPUTS = 1_600_000
@@ -71,8 +71,6 @@ class Round:
     seconds: float = 0.0
     entries: list[Entry] = field(default_factory=list)
     is_open: bool = False
-    left_out: int = 0
-    """Entries that are not shown."""
     verdict: GoalVerdict | None = None
     results: tuple[ValidatorResult, ...] = ()
     changes: list[str] = field(default_factory=list)
@@ -187,12 +185,9 @@ class RunPage:
         return entry.observation is not None and entry.observation.id in self.cited
 
     def _read_outputs(self, ends: _Ends) -> None:
-        """Leave out steps of very long rounds, and read the outputs of the others."""
-        most = max(_STEPS // max(len(self.rounds), 1), 20)
+        """Read the outputs of the steps, and unfold the rounds that matter most."""
         for part in self.rounds:
-            kept = [entry for index, entry in enumerate(part.entries) if index < most or self.is_cited(entry)]
-            part.left_out, part.entries = len(part.entries) - len(kept), kept
-            part.is_open = len(self.rounds) <= _OPEN or part is self.rounds[-1] or any(map(self.is_cited, kept))
+            part.is_open = len(self.rounds) <= _OPEN or part is self.rounds[-1] or any(map(self.is_cited, part.entries))
         entries = [entry for part in self.rounds for entry in part.entries]
         usual = min(_LONGEST, _OUTPUTS // (2 * max(len(entries), 1)))
         for entry in entries:

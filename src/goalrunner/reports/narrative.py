@@ -127,7 +127,8 @@ class Narrative:
     """Returns the lines of the records of one run, in their order.
 
     `state` is the state after the last record; `running` the current step, for a live terminal; `label` the label of the
-    next line; `missing` what the last verdict of the judge misses; `message` the agent's last message of the round.
+    next line; `missing` what the last verdict of the judge misses; `message` the agent's last message of the round;
+    `began` the active time and the usage at the start of the round, or when the run was resumed in it.
     """
 
     def __init__(
@@ -141,8 +142,7 @@ class Narrative:
         self._place = place or (lambda _: "")
         self._words = words
         self._finished: events.RoundFinished | None = None
-        self._began = (0.0, Usage())
-        """Active time and usage at the start of the round, or when the run was resumed in it."""
+        self.began = (0.0, Usage())
         self._resumed = False
         self._warned: set[tuple[str, float]] = set()
 
@@ -162,7 +162,7 @@ class Narrative:
         """Yield duration, changes and spend of a round that is over; of an only round, the run's last line shows them."""
         over = isinstance(event, events.RoundStarted) or (isinstance(event, events.RunEnded) and state.round > 1)
         if self._finished and over:
-            seconds, before = self._began
+            seconds, before = self.began
             used = state.total.since(before)
             parts = [figures.elapsed(state.elapsed - seconds), *figures.diff_stat(self._finished.changes)]
             parts += figures.spent(used) if used.tokens or used.known_cost_usd else ()
@@ -172,7 +172,7 @@ class Narrative:
     def restore(self, state: RunState) -> list[Line]:
         """Return the first lines of a resumed run: goal, workspace, agent, and what is used of the limits."""
         self.state = state
-        self._began, self._resumed = (state.elapsed, state.total), True
+        self.began, self._resumed = (state.elapsed, state.total), True
         if 0 < state.round != state.counted:
             self.label = f"round {state.round}"
         most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
@@ -187,7 +187,7 @@ class Narrative:
                 self.label = "baseline"
             case events.RoundStarted():
                 self.label, self.message, self._finished = f"round {event.round}", None, None
-                self._began, self._resumed = (state.elapsed, state.total), False
+                self.began, self._resumed = (state.elapsed, state.total), False
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
             case events.RoundFinished():

@@ -172,11 +172,6 @@ def plan_lines(label: str, workspace: str, moment: str, changes: Sequence[Change
         yield Fact("", f"and {len(changes) - _MOST:,} more")
 
 
-def question(changes: Sequence[Change]) -> str:
-    """Return the question before files are changed."""
-    return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
-
-
 def done_lines(run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot) -> Iterator[Fact]:
     """Yield the changes that were made, and the command that undoes them."""
     yield from plan_lines("restored", workspace, moment, changes)
