@@ -62,10 +62,12 @@ def drive(
             rest.callback(files.write, folder, stream, outcome)
             if json:
                 rest.callback(output.say, text)
+            if copy is not None and copy.is_stream:
+                rest.callback(copy.write, text)
             rest.callback(lambda: progress.finish(shown, copied))
-            if copy is not None:
+            if copy is not None and not copy.is_stream:
                 copy.write(text)
-                copied = "" if copy.is_stream else str(copy.path)
+                copied = str(copy.path)
         if failure is not None:
             if str(failure) not in outcome.message:
                 raise failure
