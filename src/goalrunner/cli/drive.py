@@ -172,7 +172,6 @@ class CiFiles:
             return
         from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
-        from goalrunner.reports.progress import LastingStream
         from goalrunner.reports.review import summary_markdown
 
         state: RunState | None = None
@@ -194,9 +193,9 @@ class CiFiles:
             "--gitlab": lambda: ci.gitlab_text(problems),
         }
         if ci.is_github(self.environ):
-            printed = LastingStream(stream)
-            printed.write(ci.github_text(problems, outcome.labels))
-            printed.flush()
+            with contextlib.suppress(OSError, ValueError):
+                stream.write(ci.github_text(problems, outcome.labels))
+                stream.flush()
         if step := self.environ.get("GITHUB_STEP_SUMMARY"):
             try:
                 with Path(step).open("a", encoding="utf-8", errors="replace") as file:
