@@ -153,14 +153,14 @@ def watch(run: options.Run = None) -> int:
     """
     from goalrunner.cli.drive import workspace_state
     from goalrunner.records.event_log import read_records
-    from goalrunner.reports.live import is_interactive, open_progress
-    from goalrunner.reports.show import show_live, show_text
+    from goalrunner.reports.live import open_progress
+    from goalrunner.reports.show import show_live
 
     folder = runs.find(run)
     progress = open_progress(sys.stdout, place=workspace_state)
 
     def wait() -> bool:
-        sys.stdout.flush()
+        output.say("")  # raises ReaderGone if the reader of a pipe is gone
         if not is_written(folder.events):
             return False
         progress.current.follow_files(folder.scratch, folder.events)
@@ -168,14 +168,9 @@ def watch(run: options.Run = None) -> int:
         return True
 
     records = read_records(folder.events, wait=wait)
-    about: dict[str, Any] = {"folder": str(folder.path), "lost": lambda: not is_written(folder.events)}
     try:
-        if is_interactive(sys.stdout, os.environ):
-            with progress:
-                show_live(records, progress, **about)
-        else:
-            for piece in show_text(records, columns=output.columns(), **about):
-                output.say(piece)
+        with progress:
+            show_live(records, progress, folder=str(folder.path), lost=lambda: not is_written(folder.events))
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
     return Summary(read_summary(folder)).exit_code
