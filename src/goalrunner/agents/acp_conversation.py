@@ -43,8 +43,6 @@ class AcpConversation(ExternalConversation):
     later ones. `waits` returns whether an action needs approval.
     """
 
-    unnamed = "other"
-
     def __init__(
         self,
         agent: ExternalAgent,

@@ -17,7 +17,6 @@ from goalrunner.agents.external_chat import (
     NOT_STARTED,
     failed,
     first_lines,
-    known_failure,
     last_lines,
     not_installed,
     not_signed_in,
@@ -278,7 +277,8 @@ class AcpProcess(Peer):
             return not_installed(agent, obstacle or last_lines(errors))
         if obstacle:
             return AgentError(f"the agent {agent.name} cannot be started: {obstacle}", "goal doctor checks the agent")
-        if known := known_failure(agent, why if code is None else "", self._ending, errors):
+        known = failed(agent, why if code is None else "", self._ending, errors, hint="")
+        if known.hint:
             return known
         program = program_of(agent.preset.acp)
         name = f"{agent.name} ({Path(program).name})" if program else agent.name

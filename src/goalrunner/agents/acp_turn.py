@@ -15,7 +15,7 @@ from goalrunner.agents.file_tools import unified
 from goalrunner.agents.parser import as_text, at, exit_code, first, items, text
 from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn
 from goalrunner.core.agent_ports import Recorder
-from goalrunner.core.errors import ApprovalDenied, one_line, shortened
+from goalrunner.core.errors import ApprovalDenied, shortened
 from goalrunner.core.observation import UNASKED
 
 NO_SINGLE_PERMISSION = "The agent offers no way to allow this once, and each action needs its own permission here."
@@ -257,7 +257,7 @@ class AcpTurn(Turn):
     async def _begin(self, call: AcpCall, name: str) -> None:
         self.flush()
         call.recorded_as = name
-        await self.start(name, call.kind, call.command, one_line(call.command))
+        await self.start(name, call.kind, call.command)
 
     async def _record(self, call: AcpCall, facts: tuple[str, ...]) -> None:
         # Label an action that needed a decision and was done without asking. A failed action was not done.

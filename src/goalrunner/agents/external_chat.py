@@ -33,9 +33,6 @@ _NAMES: Mapping[object, str] = {"user": "User", "assistant": "You"}
 class ExternalConversation:
     """An external agent as a conversation. Implements the ports `Conversation` and, with `load`, `Resumable`."""
 
-    unnamed = "tool"
-    """The recorded tool of a call whose tool is unknown."""
-
     def __init__(self, agent: ExternalAgent) -> None:
         self.agent = agent
         self.messages: list[dict[str, Any]] = []
@@ -49,7 +46,7 @@ class ExternalConversation:
         """Continue an interrupted turn with a prompt, in the agent's own session if it still knows it."""
         async with self._turn(recorder):
             for name in left.cut:  # calls that an earlier process left open
-                tool, command = left.told.get(name, (self.unnamed, ""))
+                tool, command = left.told.get(name, ("tool", ""))
                 await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
             return await self._round(notice or GO_ON, recorder, cut=True)
 
@@ -160,28 +157,19 @@ def not_signed_in(agent: ExternalAgent, message: str, how: str = "") -> AgentNot
     return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login{how and f' ({how})'}: {said}", hint)
 
 
-def failed(agent: ExternalAgent, message: str, how: str, errors: str) -> AgentError:
-    """Return the error for a failure: its message, how the process ended, and the end of its stderr."""
-    return known_failure(agent, message, how, errors) or _failure(
-        agent, message, how, errors, "goal resume continues the run"
-    )
+def failed(
+    agent: ExternalAgent, message: str, how: str, errors: str, hint: str = "goal resume continues the run"
+) -> AgentError:
+    """Return the error for a failure: its message, how the process ended, and the end of its stderr.
 
-
-def known_failure(agent: ExternalAgent, message: str, how: str, errors: str) -> AgentError | None:
-    """Return the error if its remedy is known: a key, or a hint of the preset; else None."""
+    `hint` applies unless the remedy is known: a key, or a hint of the preset.
+    """
     whole = f"{shortened(message, _LONGEST_READ)}\n{errors}"
+    said = first_lines(message) or last_lines(errors) or "it printed no message"
     if denied(agent, whole) or _KEY.search(whole):
-        return not_signed_in(agent, _said(message, errors), how)
-    hint = next((hint for text, hint in agent.preset.hints.items() if text.lower() in whole.lower()), None)
-    return None if hint is None else _failure(agent, message, how, errors, hint)
-
-
-def _failure(agent: ExternalAgent, message: str, how: str, errors: str, hint: str) -> AgentError:
-    return AgentError(f"the agent {agent.name} failed{how and f' ({how})'}: {_said(message, errors)}", hint)
-
-
-def _said(message: str, errors: str) -> str:
-    return first_lines(message) or last_lines(errors) or "it printed no message"
+        return not_signed_in(agent, said, how)
+    known = (remedy for text, remedy in agent.preset.hints.items() if text.lower() in whole.lower())
+    return AgentError(f"the agent {agent.name} failed{how and f' ({how})'}: {said}", next(known, hint))
 
 
 def denied(agent: ExternalAgent, text: str) -> bool:

@@ -19,7 +19,7 @@ from goalrunner.agents.parser import (
     UsageReported,
 )
 from goalrunner.core.agent_ports import Recorder, ToolResult
-from goalrunner.core.errors import shortened
+from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.observation import source_of
 from goalrunner.core.outcome import AgentSession, Usage
 
@@ -90,11 +90,11 @@ class Turn:
             self.recorder.message(message)
             self.text = text
 
-    async def start(self, name: str, tool: str, command: str, shown: str = "") -> None:
-        """Record the beginning of a call. `shown` is its summary, by default the command."""
+    async def start(self, name: str, tool: str, command: str) -> None:
+        """Record the beginning of a call."""
         self.calls += 1
         call = self._open[name] = _Open(source_of(tool), shortened(command, LONGEST_COMMAND), time.monotonic())
-        self.recorder.tool_called(name, call.tool, shown or call.command)
+        self.recorder.tool_called(name, call.tool, one_line(call.command))
 
     async def finish(
         self, name: str, facts: tuple[str, ...], output: str = "", *, tool: str = "", command: str = ""
