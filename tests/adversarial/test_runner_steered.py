@@ -101,7 +101,7 @@ ATTACKS = cases(
     Attack(
         "report faked",
         "a green JUnit file in place, and os._exit(0) before the real one",
-        "before it could report",
+        "no pytest reported to the runner",
         (
             (
                 write_file(

@@ -19,6 +19,10 @@ from tests.support.agents import validation
 GREEN = {"tests/test_a.py": "def test_a(): pass\nclass TestX:\n    def test_b(self): pass\n"}
 RED = {**GREEN, "tests/test_r.py": "def test_r(): assert 0\n"}
 LEAVES = {**GREEN, "tests/test_z.py": "def test_z():\n    import leave\n", "leave.py": "import os\nos._exit(0)\n"}
+NONE = (
+    "no pytest reported to the runner: it was not started, was ended early (os._exit in the code under test?), "
+    "or something else ran in its place"
+)
 BOTH = ("tests/test_a.py::TestX::test_b", "tests/test_a.py::test_a")
 
 
@@ -81,16 +85,16 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, l
         pytest.param(RED, "pytest tests/test_r.py; pytest tests/test_a.py", "its report has 1 failed", marks=pytest.mark.slow),
         pytest.param(RED, "pytest -q | tail -n 1", "its report has 1 failed", marks=pytest.mark.slow),
         pytest.param(RED, "PYTHONPATH=. pytest -q | tail -n 1", "its report has 1 failed", marks=pytest.mark.slow),
-        (LEAVES, "python -m pytest", "pytest began and was ended before it could report (os._exit in the code under test?)"),
+        (LEAVES, "python -m pytest", NONE),
         (
             LEAVES,
             "PYTHONPATH=. pytest",
-            "pytest began and was ended before it could report (os._exit in the code under test?)",
+            NONE,
         ),
         (
             {**GREEN, "pytest.py": "print('2 passed in 0.01s')"},
             "python -m pytest",
-            "no pytest reported to the runner: it was not started, or something else ran in its place",
+            NONE,
         ),
         (
             {**GREEN, "conftest.py": "import pytest\ndef pytest_collection_modifyitems(items):\n"
@@ -111,7 +115,7 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, l
                 "        if name.startswith('goal_report'): manager.unregister(plugin)\n",
             },
             "pytest || true",
-            "pytest began and was ended before it could report (os._exit in the code under test?)",
+            NONE,
         ),
         ({"tests/test_broken.py": "import no_such_module\n"}, "pytest || true", "its report has 1 failed"),
     ],

@@ -11,8 +11,10 @@ import pytest
 from goalrunner.validators import shell_validator as module
 from goalrunner.validators.shell_validator import Report, read_reports
 
-NONE = "no pytest reported to the runner: it was not started, or something else ran in its place"
-BEGAN = "pytest began and was ended before it could report (os._exit in the code under test?)"
+NONE = (
+    "no pytest reported to the runner: it was not started, was ended early (os._exit in the code under test?), "
+    "or something else ran in its place"
+)
 
 
 def written(path: Path, root: Path, stopped: str = "", **endings: str) -> Path:
@@ -76,15 +78,14 @@ def test_a_pipe_and_a_very_large_file_are_refused(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("report", "needed", "problem"),
     [
-        (Report(files=1, began=1, run=3), 1, ""),
-        (Report(files=2, began=2, run=3, failed=2), 0, "its report has 2 failed"),
-        (Report(files=1, began=1, run=3, stopped="Exit: x"), 1, "pytest was stopped before its end: Exit: x"),
-        (Report(began=1), 1, BEGAN),
+        (Report(files=1, run=3), 1, ""),
+        (Report(files=2, run=3, failed=2), 0, "its report has 2 failed"),
+        (Report(files=1, run=3, stopped="Exit: x"), 1, "pytest was stopped before its end: Exit: x"),
         (Report(), 1, NONE),
-        (Report(files=1, began=1, run=1), 2, NONE),
+        (Report(files=1, run=1), 2, NONE),
         (Report(), 0, ""),
-        (Report(files=1, began=1, skipped=4), 1, "no test ran (4 skipped)"),
-        (Report(files=1, began=1), 1, "no test ran"),
+        (Report(files=1, skipped=4), 1, "no test ran (4 skipped)"),
+        (Report(files=1), 1, "no test ran"),
         (Report(unreadable="it is no JSON"), 0, "pytest's report is damaged: it is no JSON"),
     ],
 )  # fmt: skip

@@ -220,23 +220,17 @@ class ResultFile:
 
     def write(self, content: str | bytes) -> None:
         """Write a text or bytes there. Raise GoalError if that is not possible."""
-        from goalrunner.records.files import open_folder, write_whole
+        from goalrunner.records.files import write_whole
 
         data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
         try:
             if self._handle is None:
-                folder = open_folder(Path("/"), self._target.parent.parts[1:])
-                try:
-                    # With the permissions of any new file of the user.
-                    write_whole(Path(self._target.name), data, mode=0o666, folder=folder)
-                finally:
-                    os.close(folder)
+                if os.path.realpath(self._target.parent) != str(self._target.parent):
+                    raise GoalError(f"{self._name} could not be written: a folder of its path became a link")
+                write_whole(self._target, data, mode=0o666)  # with the permissions of any new file of the user
             else:
                 with open(self._handle, "wb", closefd=False) as stream:
                     stream.write(data)
-        except NotADirectoryError:
-            why = "a folder of its path was replaced by a link or a file during the run"
-            raise GoalError(f"{self._name} could not be written: {why}") from None
         except OSError as error:
             raise GoalError(f"{self._name} could not be written: {error.strerror or error}") from error
 

@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,46 +19,26 @@ from goalrunner.core.errors import RecordError, record_errors
 
 UNFINISHED = ".new"  # suffix of the file that a killed writer may leave behind
 
-_SEARCHED: int = getattr(os, "O_PATH", os.O_RDONLY)
-"""On Linux, a folder that can be searched but not listed can be opened, too."""
 
-
-def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | None = None, lasting: bool = True) -> None:
+def write_whole(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = True) -> None:
     """Replace the file at `path` by one that holds `data`, which is durable before it gets that name. Raise OSError.
 
-    One that is not `lasting` may be damaged by a power cut. With `mode` 0o666 the umask decides who may read it. With an
-    open `folder`, `path` is a name in it. A link or a pipe of that name is replaced, not followed.
+    One that is not `lasting` may be damaged by a power cut. With `mode` 0o666 the umask decides who may read it. A link
+    or a pipe of that name is replaced, not followed.
     """
     new = path.with_name(f".goal-{os.urandom(8).hex()}{UNFINISHED}")
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with open(handle, "wb") as file:  # noqa: PTH123 - no Path, a handle
             file.write(data)
             file.flush()
             if lasting:
                 os.fsync(file.fileno())
-        os.replace(new, path, src_dir_fd=folder, dst_dir_fd=folder)
+        new.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(new, dir_fd=folder)
+            new.unlink()
         raise
-
-
-def open_folder(root: Path, parts: Iterable[str]) -> int:
-    """Open the folder that `parts` lead to below `root`, and return its handle.
-
-    Raise OSError if one of them is missing, a file or a symbolic link.
-    """
-    here = os.open(root, _SEARCHED | os.O_DIRECTORY)
-    try:
-        for part in parts:
-            below = os.open(part, _SEARCHED | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-            os.close(here)
-            here = below
-    except BaseException:
-        os.close(here)
-        raise
-    return here
 
 
 def sync_folder(folder: Path) -> None:

@@ -77,5 +77,3 @@ def pytest_sessionfinish(session: Any) -> None:
 _put_back("PYTEST_PLUGINS", ",", __name__)
 _put_back("PYTHONPATH", os.pathsep, _FOLDER)
 sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
-with open(os.path.join(_FOLDER, f"{_PROCESS}.began"), "w", encoding="ascii"):  # noqa: PTH118, PTH123
-    pass

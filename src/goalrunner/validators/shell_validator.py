@@ -69,8 +69,6 @@ class Report:
     """The tests of one check."""
 
     files: int = 0
-    began: int = 0
-    """pytest processes that are known to have started."""
     run: int = 0
     """Tests that passed, failed, or failed as expected."""
     failed: int = 0
@@ -91,9 +89,8 @@ class Report:
         if self.stopped:
             return f"pytest was stopped before its end: {self.stopped}"
         if self.files < needed:
-            if self.began > self.files:
-                return "pytest began and was ended before it could report (os._exit in the code under test?)"
-            return "no pytest reported to the runner: it was not started, or something else ran in its place"
+            ended = "was ended early (os._exit in the code under test?)"
+            return f"no pytest reported to the runner: it was not started, {ended}, or something else ran in its place"
         if needed and not self.run:
             return f"no test ran ({self.skipped} skipped)" if self.skipped else "no test ran"
         return ""
@@ -102,14 +99,14 @@ class Report:
 def read_reports(folder: Path, workspace: Path) -> Report:
     """Read every report in a folder; a test that is in several counts once, with its worst ending."""
     endings: dict[str, _Ending] = {}
-    stopped, files, began = "", 0, len([*folder.glob("*.began")])
+    stopped, files = "", 0
     for path in sorted(folder.glob("*.json")):
         if not path.is_file() or path.stat().st_size > LARGEST:
-            return Report(files, began, unreadable=f"it is not a file of at most {LARGEST // 1_000_000} MB")
+            return Report(files, unreadable=f"it is not a file of at most {LARGEST // 1_000_000} MB")
         try:
             content = _File.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            return Report(files, began, unreadable=str(error).partition("\n")[0])
+            return Report(files, unreadable=str(error).partition("\n")[0])
         files += 1
         stopped = stopped or content.stopped
         for node, ending in content.endings.items():
@@ -120,7 +117,7 @@ def read_reports(folder: Path, workspace: Path) -> Report:
     number = {ending: list(endings.values()).count(ending) for ending in _RANK}
     counted = sorted(identifier for identifier, ending in endings.items() if ending in ("passed", "failed"))
     run, ids = len(endings) - number["skipped"], tuple(counted[:TEST_IDS])
-    return Report(files, began, run, number["failed"], number["skipped"], ids, stopped)
+    return Report(files, run, number["failed"], number["skipped"], ids, stopped)
 
 
 _FAILURES = (
@@ -143,7 +140,7 @@ def contradiction(line: str, output: Output, report: Report | None, needed: int)
     """
     if report is not None and (problem := report.problem(needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    summary = _against(line, output, reported=report is not None and report.began > 0)
+    summary = _against(line, output, reported=report is not None and report.files > 0)
     if summary is None:
         return None
     if summary.says:
@@ -180,8 +177,8 @@ class ShellValidator(SpecValidator):
         place = replace(place, env=reader.environment(place.env))
         completion, report, needed = await self._run(context, place)
         reported = report if report is not None and report.files else None
-        plain, counted = context.scratch(".plain"), bool(reported and reported.began)
-        output, suite, named = await in_thread(reader.read, completion.output, plain, counted)
+        plain = context.scratch(".plain")
+        output, suite, named = await in_thread(reader.read, completion.output, plain, reported is not None)
         result = self._cut_short(completion) or await self._judged(context, completion, output, report, needed)
         if result.passed and suite.ended_early and result.exit_code == 0:
             result = ended_early(result, suite.ended_early)
