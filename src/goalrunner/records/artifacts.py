@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import RecordError, record_errors
@@ -165,13 +165,7 @@ def read_message(path: Path, ref: TranscriptRef) -> Message:
     with record_errors(f"cannot read {path}", ""), path.open("rb") as file:
         file.seek(ref.offset)
         line = file.read(ref.length)
-    where = f"{path}: the message at byte {ref.offset}"
     if len(line) != ref.length or hashlib.sha256(line).hexdigest() != ref.sha256:
-        raise RecordError(f"{where} differs from what was recorded")
-    try:
-        message: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{where} is damaged: {error}") from error
-    if not isinstance(message, dict):
-        raise RecordError(f"{where} is damaged: it is not an object")
+        raise RecordError(f"{path}: the message at byte {ref.offset} differs from what was recorded")
+    message: Message = json.loads(line)
     return message

@@ -71,7 +71,7 @@ class Redactor:
         kinds = dict.fromkeys((*secrets, *(rule.name for rule in formats.FORMATS), KIND))
         markers = [formats.marker_of(kind) for kind in kinds]
         self._markers = b"|".join(map(re.escape, markers))
-        self.margin = _CODED * (max(map(len, (*self._forms, *markers))) + formats.LONGEST)
+        self._margin = _CODED * (max(map(len, (*self._forms, *markers))) + formats.LONGEST)
         """Bytes that a secret in a stream has at most."""
         self._counts: Counter[str] = Counter()
         self._lock = Lock()
@@ -106,7 +106,7 @@ class Redactor:
 
         If `is_cut()` is true at its end, the last bytes, which may be a part of a secret, are left out.
         """
-        size = max(_BLOCK, 2 * self.margin)
+        size = max(_BLOCK, 2 * self._margin)
         data, waiting = b"", bytearray()
         for chunk in chunks:
             waiting += chunk
@@ -119,8 +119,8 @@ class Redactor:
 
     def _settled(self, data: bytes) -> tuple[bytes, bytes]:
         """Return the part of `data` that no later byte can change, without secrets, and the rest."""
-        data, spans = self._replaced(data, self.margin)
-        limit = max(0, len(data) - self.margin)
+        data, spans = self._replaced(data, self._margin)
+        limit = max(0, len(data) - self._margin)
         cut = data.rfind(b"\n", 0, limit) + 1 or limit
         cut = next((span.end for span in spans if span.start < cut < span.end), cut)
         return data[:cut], data[cut:]
@@ -185,10 +185,9 @@ class Redactor:
             yield Span(*match.span(), self._forms[match[1]] if match[1] is not None else "")
 
     def _tokens(self, data: bytes, known: Sequence[Span], breaks: Collection[int]) -> list[Span]:
-        """Return the tokens between the known spans, in no order; those inside an allowed token are left out."""
+        """Return the tokens between the known spans, in no order, without those that are allowed."""
         starts = [*(span.start for span in known), len(data)]
         found: list[Span] = []
-        allowed: list[tuple[int, int]] = []
         for literal, rules in self._formats.items():
             place = data.find(literal)
             while place >= 0:
@@ -197,12 +196,10 @@ class Redactor:
                 begins = place in breaks or formats.begins_word(data, place)
                 for rule in rules if is_free else ():
                     token = rule.find(data, place, starts[after]) if begins or rule.inside_words else None
-                    if token and data[slice(*token)] in self._allowed_tokens:
-                        allowed.append(token)
-                    elif token:
+                    if token and data[slice(*token)] not in self._allowed_tokens:
                         found.append(Span(*token, rule.name))
                 place = data.find(literal, place + 1)
-        return [span for span in found if not any(start <= span.start and span.end <= end for start, end in allowed)]
+        return found
 
     def _matches(self, data: bytes, place: int, end: int) -> Iterator[Span]:
         """Yield the matches of the patterns, line by line."""
