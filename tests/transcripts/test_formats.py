@@ -243,7 +243,7 @@ def test_a_damaged_event_is_an_error_unless_it_is_the_last(tmp_path: Path, name:
     files = sorted((folder(tmp_path, name, form) / "events").iterdir(), key=lambda file: file.stat().st_mtime_ns)
     files[-1].write_text(files[-1].read_text()[:-9])
     assert read_transcript(files[0].parent).partial.startswith(
-        f"the last event is torn ({files[-1].name}: not valid JSON"
+        f"{files[-1].name}, the last one, is torn (not valid JSON"
     )
     files[5].write_text("{")
     with pytest.raises(UsageError, match=f"{files[5].name}: not valid JSON"):

@@ -125,10 +125,8 @@ class Source:
         return UsageError(f"{self.name}{self._place}{message}", HINT)
 
     def _records(self) -> Iterator[Record]:
-        if self.is_folder:
-            yield from self._files()
-        elif self._document is None:
-            yield from self._lines()
+        if self.is_folder or self._document is None:
+            yield from self._pieces()
         elif isinstance(self._document, list):
             yield from map(Record, self._document)
         elif not _contains_records(self._document):
@@ -136,6 +134,19 @@ class Source:
         else:
             lists = ((key, value) for key, value in self._document.items() if isinstance(value, list))
             yield from (Record(element, key=key) for key, value in lists for element in value)
+
+    def _pieces(self) -> Iterator[Record]:
+        """Yield the values of JSON Lines, or of the files of a folder. A torn last one is left out."""
+        for name, line, data, may_be_torn in self._files() if self.is_folder else self._lines():
+            try:
+                value = loads(data)
+            except (ValueError, RecursionError) as error:
+                why = reason_of(error)
+                if not may_be_torn or isinstance(error, RecursionError):
+                    raise self.error(why if line else f"{name}: {why}", line) from None
+                self.partial = f"{name}, the last one, is torn ({why}); it was left out"
+                return
+            yield Record(value, line)
 
     @cached_property
     def _document(self) -> Any:
@@ -156,8 +167,8 @@ class Source:
             line = data.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 0
             raise self.error(reason_of(error), getattr(error, "lineno", line)) from None
 
-    def _lines(self) -> Iterator[Record]:
-        """Yield the values of JSON Lines. Empty lines are skipped."""
+    def _lines(self) -> Iterator[tuple[str, int, bytes, bool]]:
+        """Yield the name, the number and the bytes of each line that is not empty, and whether it may be torn."""
         with self._open() as file:
             number = 0
             # Not splitlines(), which also splits at characters that may stand inside a JSON string.
@@ -165,47 +176,29 @@ class Source:
                 number += 1
                 if len(line) > LONGEST:
                     raise self.error(f"the line is longer than {LONGEST // 2**20} MiB", number)
-                if not line.strip():
-                    continue
-                try:
-                    value = loads(line.rstrip())
-                except (ValueError, RecursionError) as error:
-                    is_whole = number == 1 or not line.startswith(b"{") or line.endswith(b"\n")
-                    if is_whole or isinstance(error, RecursionError):
-                        raise self.error(reason_of(error), number) from None
-                    self.partial = f"line {number}, the last one, is torn ({reason_of(error)}); it was left out"
-                    return
-                yield Record(value, number)
+                if line.strip():
+                    may_be_torn = number > 1 and line.startswith(b"{") and not line.endswith(b"\n")
+                    yield f"line {number}", number, line.rstrip(), may_be_torn
 
-    def _files(self) -> Iterator[Record]:
-        """Yield the events of a folder, or of its folder `events`, in the order of their numbers."""
+    def _files(self) -> Iterator[tuple[str, int, bytes, bool]]:
+        """Yield the same for the events of a folder, or of its folder `events`, in the order of their numbers."""
         inner = self.path / "events"
         try:
             names = list((inner if inner.is_dir() else self.path).iterdir())
+            found = sorted((int(match[1]), path) for path in names if (match := _EVENT.fullmatch(path.name)))
+            for place, (_, path) in enumerate(found, 1):
+                yield path.name, 0, path.read_bytes(), 1 < place == len(found)
         except OSError as error:
-            raise self.error(f"cannot read the folder: {error.strerror or error}") from None
-        found = sorted((int(match[1]), path) for path in names if (match := _EVENT.fullmatch(path.name)))
-        for place, (_, path) in enumerate(found, 1):
-            try:
-                value = loads(path.read_bytes())
-            except (OSError, ValueError, RecursionError) as error:
-                if not 1 < place == len(found):
-                    raise self.error(f"{path.name}: {reason_of(error)}") from None
-                self.partial = f"the last event is torn ({path.name}: {reason_of(error)}); it was left out"
-                return
-            yield Record(value)
-        missing = found[-1][0] - found[0][0] + 1 - len(found) if found else 0
-        if missing:
+            raise self.error(f"cannot read {error.filename}: {error.strerror or error}") from None
+        if missing := found[-1][0] - found[0][0] + 1 - len(found) if found else 0:
             self.partial = f"{missing} of the events are missing: the numbers of the files have gaps"
 
     def _open(self) -> BinaryIO:
         try:
             return (self.piped or self.path).open("rb")
         except OSError as error:
-            raise UsageError(
-                f"{self.name}: cannot read the transcript: {error.strerror or error}",
-                "Name a file that exists and can be read.",
-            ) from None
+            message = f"{self.name}: cannot read the transcript: {error.strerror or error}"
+            raise UsageError(message, "Name a file that exists and can be read.") from None
 
 
 class Texts:
