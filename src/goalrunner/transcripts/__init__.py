@@ -22,14 +22,14 @@ GROUP = "goalrunner.transcripts"
 
 _RUN = "goal-run"
 _BUILT_IN = {
-    _RUN: "sessions:GoalRun",
+    _RUN: "events:GoalRun",
     "claude-code": "chat:ClaudeCode",
     "codex": "trajectories:Codex",
     "openhands": "events:OpenHands",
     "openhands-v0": "events:OpenHandsV0",
-    "gemini": "sessions:Gemini",
-    "qwen": "sessions:Qwen",
-    "opencode": "sessions:OpenCode",
+    "gemini": "chat:Gemini",
+    "qwen": "chat:Qwen",
+    "opencode": "chat:OpenCode",
     "mini-swe-agent": "trajectories:MiniSweAgent",
     "swe-agent": "trajectories:SweAgent",
     "atif": "trajectories:Atif",

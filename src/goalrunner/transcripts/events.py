@@ -1,13 +1,19 @@
-"""Events: of OpenHands 1 (its agent SDK), of the versions before, and of the Agent Client Protocol."""
+"""Events: of OpenHands 1 (its agent SDK), of the versions before, of the Agent Client Protocol, and of runs of this program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from goalrunner.core.messages import as_text, at, exit_fact, items, number, parsed, text
+from goalrunner.core.observation import Trail
+from goalrunner.core.summary import EvidenceIndex
+from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.event_log import read_records
+from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import RowReader
-from goalrunner.transcripts.source import Source
+from goalrunner.transcripts.source import Deliverable, Source
 
 
 def _ended(*codes: Any) -> tuple[str, ...]:
@@ -212,3 +218,27 @@ def _update(row: Any) -> dict[str, Any] | None:
         if isinstance(at(found, "sessionUpdate"), str):
             return dict(found)
     return None
+
+
+class GoalRun:
+    """The transcript of a run of this program, with the log of the run beside it."""
+
+    DESCRIPTION = "folder of a run of this program, or its transcript.jsonl"
+
+    def matches(self, source: Source) -> bool:
+        path = source.path
+        return path.name == "transcript.jsonl" and path.with_name("events.jsonl").is_file()
+
+    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+        """Return the trail of the run. Raise RecordError if log, transcript or artifacts were changed.
+
+        Observations keep their ids, facts and whole outputs, each checked against its hash in the log. The log contains
+        the responses too, so `deliverable` has no effect.
+        """
+        path = source.path
+        index = EvidenceIndex()
+        for record in read_records(path.with_name("events.jsonl")):
+            index.add(record)
+        # Nothing is written, so there is nothing to redact.
+        artifacts = ArtifactStore(path.with_name("artifacts"), Redactor({}))
+        return index.trail(artifacts.read, partial(read_message, path))
