@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -114,13 +115,8 @@ class Layer:
         elif key == ("model",):
             key = SHORT_KEYS["model"]
         if isinstance(value, str):
-            try:
+            with suppress(OSError, RuntimeError, ValueError):  # the check of the value reports it
                 value = _absolute(key, value, spot.source.base)
-            except (OSError, RuntimeError) as error:
-                spot.wrong(f"{quoted(value)} cannot be found: {error}")
-                return
-            except ValueError:
-                pass  # validation reports it
         self.values[key] = value
         self.spots[key] = spot
 
