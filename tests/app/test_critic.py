@@ -133,6 +133,24 @@ def test_a_command_that_fails_neither_stops_nor_passes_anything(place: Place) ->
     assert re.search(r"! critic +gave no usable score", place.screen.getvalue())
 
 
+async def problem_of(folder: Path, run: str | None = None, python: str | None = None) -> str:
+    """Return why a critic gives no score."""
+    launcher = ProcessLauncher()
+
+    @contextlib.asynccontextmanager
+    async def open_place() -> AsyncIterator[Any]:
+        yield launcher, folder, dict(os.environ)
+
+    context = validation(folder, folder, response="hello")
+    try:
+        critique = await SpecCritic(run, python, open_place).review(context, Mock(), Mock())
+        return critique.problem
+    except UnusableCritiqueError as error:
+        return str(error)
+    finally:
+        launcher.close()
+
+
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
@@ -143,22 +161,15 @@ def test_a_command_that_fails_neither_stops_nor_passes_anything(place: Place) ->
         ("kill -9 $$", "SIGKILL"),
     ],
 )
-async def test_the_problem_of_a_command_that_gives_no_score(tmp_path: Path, command: str, problem: str) -> None:
-    launcher = ProcessLauncher()
+async def test_a_command_that_gives_no_score_is_a_problem(tmp_path: Path, command: str, problem: str) -> None:
+    assert problem in await problem_of(tmp_path, command)
 
-    @contextlib.asynccontextmanager
-    async def open_place() -> AsyncIterator[Any]:
-        yield launcher, tmp_path, dict(os.environ)
 
-    context = validation(tmp_path, tmp_path, response="hello")
-    try:
-        critique = await SpecCritic(command, None, open_place).review(context, Mock(), Mock())
-        said = critique.problem
-    except UnusableCritiqueError as error:
-        said = str(error)
-    finally:
-        launcher.close()
-    assert problem in said
+@pytest.mark.parametrize("body", ["return 'good'", "raise ValueError()", "return {1, 2}", "import os; os._exit(0)"])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+async def test_a_python_callable_that_gives_no_score_is_a_problem(tmp_path: Path, body: str, kind: str) -> None:
+    (tmp_path / "grading.py").write_text(f"{kind} score(response, agent):\n    {body}\n")
+    assert await problem_of(tmp_path, python="grading:score")
 
 
 @pytest.mark.parametrize(
@@ -167,9 +178,6 @@ async def test_the_problem_of_a_command_that_gives_no_score(tmp_path: Path, comm
         ("return 0.4 if response['content'][0]['text'] == 'hello' else 1", [0.4, 1.0]),
         ("return {'score': 0.4 if len(agent.messages) < 6 else 0.8, 'feedback': 'more'}", [0.4, 0.8]),
         ("return 'good'", [None]),
-        ("raise ValueError('no model')", [None]),
-        ("return {1, 2}", [None]),
-        ("import os; os._exit(0)", [None]),
     ],
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
