@@ -92,7 +92,7 @@ class ScriptedChecker:
             raise answer
         return answer
 
-    async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+    async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return the text of the script."""
         self.compared.append(tuple(item.name for item in red))
         return self.comparison

@@ -122,47 +122,53 @@ class CheckRunner:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         await self.remember(base)
         self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
-        look = await self._look()
-        changes = await asyncio.to_thread(self._ignored.compare, look)
+        ignored = await self._look()
+        changes = await asyncio.to_thread(self._ignored.compare, ignored)
         entries = await self._store.entries(base)
         self._tests = tuple(filter(is_test, entries))
         self._rules = self._protection.with_tests(self._base.files, entries)
         plan = await make_plan(
             self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
         )
-        paths = tuple(item.path for item in plan.differences)
-        changes_of = tuple(map(str, plan.differences))
-        about = CheckRun(protected_changes=changes_of, differing=paths, refusal=plan.refusal, hint=plan.hint)
+        run = CheckRun(
+            protected_changes=tuple(map(str, plan.differences)),
+            differing=tuple(item.path for item in plan.differences),
+            refusal=plan.refusal,
+            hint=plan.hint,
+        )
         if plan.refusal:
-            return about
+            return run
         build = None if self._protection.strict else changes.build
         built = "" if build is None else await asyncio.to_thread(build_state, self._store.workspace, build)
-        self._flakiness.begin(
-            " ".join((now.id, changes.state, built, plan.key, *plan.appeared, *plan.dependencies)), when
-        )
-        counted, extra, changed = await self._attempts(plan, context)
+        content = (now.id, changes.state, built, plan.key, *plan.appeared, *plan.dependencies)
+        self._flakiness.begin(" ".join(content), when)
+        results, needed, agents_checks = await self._attempts(plan, context)
         if context.iteration == 0 or not self._base.results:
-            results = [result for result, _ in counted.answers]
-            self._base.keep(await with_uncollected(results, lambda path: self._store.read(base, path)))
+            at_start = [result for result, _ in results.answers]
+            self._base.keep(await with_uncollected(at_start, lambda path: self._store.read(base, path)))
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
-        answers, missing = complete(counted.answers, self._base, self._rules, self._tests, free)
+        answers, missing = complete(results.answers, self._base, self._rules, self._tests, free)
         green = bool(answers) and all(result.passed for result, _ in answers)
+        found = [*labels(plan, green=green), *needed]
+        if results.flaky:
+            found.append(f"flaky: {', '.join(results.flaky)}")
+        if results.changed:
+            found.append(f"{CHANGED_FILES}: {', '.join(results.changed[:5])}")
+        if self._callables:
+            found.append(NOT_ISOLATED)
         # In place, the checks themselves write ignored files in the workspace.
-        leaked = self.environment.kind == "overlay" and not self._ignored.same(look, await self._look())
-        flaky = (f"flaky: {', '.join(counted.flaky)}",) if counted.flaky else ()
-        written = (f"{CHANGED_FILES}: {', '.join(counted.changed[:5])}",) if counted.changed else ()
-        isolated = (NOT_ISOLATED,) if self._callables else ()
+        leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, await self._look())
         return replace(
-            about,
+            run,
             results=answers,
-            labels=(*labels(plan, green=green), *extra, *flaky, *written, *isolated, *missing),
-            changed_checks=changed,
-            diff=await self._store.diff(base, now, about.differing) if changed else "",
+            labels=(*found, *missing),
+            changed_checks=agents_checks,
+            diff=await self._store.diff(base, now, run.differing) if agents_checks else "",
             leaked=("ignored files",) if leaked else (),
             content=self._flakiness.content(),
         )
 
-    async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+    async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         incomplete = self._protection.strict or self.environment.kind == "checkout"
         suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
         if not suspicious or self.environment.kind == "in-place" or self._live:

@@ -160,7 +160,7 @@ class Checker(Protocol):
         Raises GoalError if the environment fails.
         """
 
-    async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+    async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return why these baseline results fail because of the environment, with the line to type; else an empty text."""
 
 

@@ -108,9 +108,9 @@ class Checks:
         observed = await observe(ran.results, self._journal, after)
         standing, reason = _standing(observed["results"], ran, leaked)
         checker = self._parts.checker
-        if standing in ("red", "cannot_run") and checker is not None and after is not None:
+        if standing in ("red", "cannot_run") and checker is not None:
             red = [result for result in observed["results"] if not result.passed]
-            if found := await checker.compare(after, red, self._context(0, "")):
+            if found := await checker.compare(red, self._context(0, "")):
                 standing, reason = "differs", found
         await self.keep_start(checked=True)
         self._journal.append(
