@@ -112,7 +112,7 @@ def test_a_check_that_runs_to_its_end_is_undone(scene: Scene) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_watchdog_undoes_it_at_any_moment(scene: Scene, seed: int) -> None:
     moments = random.Random(seed)
-    begun = 0
+    begun, reported = 0, []
     for _ in range(10):
         scene.killed_after(moments.uniform(0, LONGEST), scene.runner())
         begun += bool(scene.journals())
@@ -121,11 +121,12 @@ def test_the_watchdog_undoes_it_at_any_moment(scene: Scene, seed: int) -> None:
             time.sleep(0.005)
         # Killed before the watchdog started, so before the first change: the journal alone is left.
         assert scene.look() == scene.before
-        replay(scene.workspace, scene.home)
+        reported += replay(scene.workspace, scene.home)
         assert not scene.journals()
         time.sleep(0.03)
         assert scene.look() == scene.before, "a process of the check still writes"
     assert begun > 3
+    assert sum(line.endswith("was undone.") for line in reported) > 3
 
 
 @pytest.mark.timeout(300)

@@ -15,14 +15,13 @@ from goalrunner.checking.environment import (
     Kind,
     Layer,
     OpenEnvironment,
+    apply,
     environment_errors,
-    make_parents,
-    put_file,
     written_since,
 )
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.ports import Launcher
-from goalrunner.records.files import clear, remove
+from goalrunner.records.files import clear
 from goalrunner.snapshots.git import ask_git, content
 from goalrunner.snapshots.objects import ONE_PACK, shown
 from goalrunner.snapshots.store import SnapshotStore
@@ -89,7 +88,9 @@ class FreshCheckout:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _fill(self, path: Path, layer: Layer) -> Callable[..., str]:
-        _apply(path, layer)
+        hide = {name for name in layer.hide if ".git" not in name.split("/")}
+        put = {name: file for name, file in layer.put.items() if ".git" not in name.split("/")}
+        apply(str(path), Layer(path, put, frozenset(hide)), replaced=(f"{path}/",))
         self._refuse_links(path)
         return _make_repository(path, self._store.workspace, self._env)
 
@@ -172,19 +173,6 @@ class OpenCheckout(OpenEnvironment):
 
     def written(self) -> list[str]:
         return written_since(self.path, self._since)
-
-
-def _apply(folder: Path, layer: Layer) -> None:
-    """Apply a layer to the checkout, without its paths in git folders."""
-    hide, put = (sorted(path for path in paths if ".git" not in path.split("/")) for paths in (layer.hide, layer.put))
-    for path in hide:
-        parents = [folder / parent for parent in Path(path).parents]
-        if all(parent.is_dir() and not parent.is_symlink() for parent in parents):
-            remove(folder / path)
-    for path in put:
-        make_parents(str(folder), str(folder / path))
-        remove(folder / path)
-        put_file(folder, path, layer.put[path])
 
 
 _TIMEOUT = 600.0

@@ -213,6 +213,23 @@ def put_file(root: Path | str, path: str, file: File) -> None:
         os.fchmod(handle, stat.S_IMODE(file.mode))
 
 
+def apply(root: str, layer: Layer, *, replaced: tuple[str, ...]) -> None:
+    """Carry a layer out below `root`, a path without links. Raise OSError.
+
+    What stands in its place is removed below the folders `replaced` (each with a slash at its end) alone, and never
+    through a link.
+    """
+    for path in sorted({*layer.hide, *layer.put}):
+        place = os.path.join(root, path)
+        if place.startswith(replaced):
+            if path in layer.put:
+                make_parents(root, place)
+            if os.path.realpath(os.path.dirname(place)) == os.path.dirname(place):
+                remove(Path(place))
+    for path, file in sorted(layer.put.items()):
+        put_file(root, path, file)
+
+
 def make_parents(root: str, path: str) -> None:
     """Make the folders between `root` and `path`; a link or a file in the way is removed. Raise OSError."""
     here = root

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -119,26 +120,21 @@ def copy_git(source: str, target: str) -> None:
     if os.path.islink(source) or not os.path.isdir(source):
         shutil.copy2(source, target, follow_symlinks=False)
         return
-    large = _large(source)
-    left_out = {os.path.join(source, folder) for folder in large}
+    large = tuple(f"{os.path.join(source, folder)}/" for folder in _large(source))
 
     def ignored(folder: str, names: list[str]) -> list[str]:
-        paths = {name: os.path.join(folder, name) for name in names}
-        kinds = {name: stat.S_IFMT(os.lstat(path).st_mode) for name, path in paths.items()}
-        wanted = {name for name, kind in kinds.items() if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)}
-        return [name for name in names if name not in wanted or name.endswith(".lock") or paths[name] in left_out]
+        kinds = {name: stat.S_IFMT(os.lstat(os.path.join(folder, name)).st_mode) for name in names}
+        copied = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+        return [name for name, kind in kinds.items() if kind not in copied or name.endswith(".lock")]
 
-    shutil.copytree(source, target, symlinks=True, ignore=ignored)
-    for folder in large:
-        inner = os.path.join(source, folder)
-        shutil.copytree(inner, os.path.join(target, folder), symlinks=True, copy_function=_link)
+    def copy(one: str, other: str) -> None:
+        if one.startswith(large):
+            with contextlib.suppress(OSError):  # not every file system can
+                return os.link(one, other, follow_symlinks=False)
+        shutil.copy2(one, other, follow_symlinks=False)
+        return None
 
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:  # not every file system can
-        shutil.copy2(source, target, follow_symlinks=False)
+    shutil.copytree(source, target, symlinks=True, ignore=ignored, copy_function=copy)
 
 
 def _large(git: str) -> list[str]:

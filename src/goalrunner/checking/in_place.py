@@ -18,10 +18,9 @@ from goalrunner.checking.environment import (
     Kind,
     Layer,
     OpenEnvironment,
+    apply,
     environment_errors,
     lstat,
-    make_parents,
-    put_file,
     to_its_end,
     written_since,
 )
@@ -38,7 +37,6 @@ from goalrunner.checking.journal import (
 )
 from goalrunner.checking.undo import Undone, Watchdog, undo
 from goalrunner.core.observation import Snapshot
-from goalrunner.records.files import remove
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
@@ -72,13 +70,10 @@ class InPlace:
         if check.journal is None:
             return
         undone = await check.undo()
-        lost = "; ".join(undone.problems + undone.lost)
         if undone.problems:
-            hint = f"the missing content is in {check.journal.folder}; the next command tries again to restore it"
-            raise EnvironmentFailed(f"the workspace is not as it was before the check: {lost}", hint, permanent=True)
-        if lost:
-            hint = "what git does not ignore was restored; change the validator so that it keeps GOAL_HOME"
-            raise EnvironmentFailed(f"the check removed files that were set aside: {lost}", hint, permanent=True)
+            why = f"the workspace is not as it was before the check: {'; '.join(undone.problems)}"
+            hint = f"what was set aside is in {check.journal.folder}; the next command tries again to restore it"
+            raise EnvironmentFailed(why, hint, permanent=True)
 
 
 class InPlaceCheck(OpenEnvironment):
@@ -147,13 +142,8 @@ class InPlaceCheck(OpenEnvironment):
         self._watchdog = Watchdog(self._folder, self._handle)
         _set_aside(journal.moves)
         copies = tuple(f"{move.path}/" for move in journal.moves if move.copy)
-        for layer in self._layers:
-            root = os.path.realpath(layer.root)
-            for place in (os.path.join(root, path) for path in (*layer.put, *layer.hide)):
-                if place.startswith(copies):
-                    _remove_copy(root, place, put=os.path.relpath(place, root) in layer.put)
-            for path, file in sorted(layer.put.items()):
-                put_file(root, path, file)
+        for layer in self._layers:  # other paths were set aside
+            apply(os.path.realpath(layer.root), layer, replaced=copies)
 
     def _new_journal(self, snapshot: Snapshot, ignored: Sequence[str]) -> Journal:
         root, home = str(self.path), self._parent.home
@@ -190,14 +180,6 @@ class InPlaceCheck(OpenEnvironment):
             self._watchdog.close()
         if not keep_lock:
             os.close(self._handle)
-
-
-def _remove_copy(root: str, path: str, *, put: bool) -> None:
-    """Remove a path of a copied git folder, never through a link: hooks may be those of another folder."""
-    if put:
-        make_parents(root, path)
-    if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path):
-        remove(Path(path))
 
 
 def _moves_of(layers: Sequence[Layer], copies: Mapping[str, str], folder: Path) -> list[Move]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -26,7 +27,7 @@ from goalrunner.checking.git_files import keep_objects
 from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
-from goalrunner.records.files import remove, sync_folder
+from goalrunner.records.files import remove, sync_folder, write_whole
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import processes
 from goalrunner.system.processes import end_helper, end_orphans, start_helper
@@ -40,8 +41,6 @@ class Undone:
     """The state before the reset; None if there was nothing to reset."""
     problems: list[str] = field(default_factory=list)
     """What could not be undone this time, in words; the journal stays."""
-    lost: list[str] = field(default_factory=list)
-    """Originals that were set aside and that the check removed. A snapshot may contain them."""
 
 
 async def undo(journal: Journal, store: SnapshotStore) -> Undone:
@@ -88,8 +87,8 @@ class _Undo:
                     os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
         for move in self._journal.moves:
             with self.step(move.path) as needed:
-                if needed and not _move_back(move):
-                    self.result.lost.append(f"{move.path}: the check removed {os.path.dirname(move.aside)}")
+                if needed:
+                    _move_back(move)
 
     async def reset(self) -> None:
         """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
@@ -153,19 +152,19 @@ class _Undo:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _move_back(move: Move) -> bool:
-    """Put a live path back in place of its replacement; return False if the live one is missing. Raise OSError."""
+def _move_back(move: Move) -> None:
+    """Put a live path back in place of its replacement. Raise OSError."""
     waiting, now = lstat(move.aside), lstat(move.path)
     if move.inode and not waiting:
-        # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.
-        return now is not None and now.st_ino == move.inode
+        if now is None or now.st_ino != move.inode:  # else it was never set aside, or is back already
+            raise FileNotFoundError(f"the check removed {os.path.dirname(move.aside)}")
+        return
     if move.copy and waiting:
         keep_objects(move.path, move.aside)
     make_parents(move.root, move.path)
     remove(Path(move.path))
     if waiting:
         os.rename(move.aside, move.path)
-    return True
 
 
 _SCRIPT = """\
@@ -174,6 +173,8 @@ read -r line
 [ "$line" = done ] && exit 0
 exec "$@"
 """
+_REPORT = ".undone"
+"""Suffix of the file with the lines of a watchdog that has undone a check; the next command shows them."""
 _PATIENCE = 15.0
 """Seconds in which git of the runner must have ended."""
 
@@ -198,7 +199,7 @@ class Watchdog:
 
 
 def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str, ...]:
-    """Undo the checks of runners that are gone in a workspace; return lines about each.
+    """Undo the checks of runners that are gone in a workspace; return lines about each, and those of watchdogs.
 
     Wait up to `patience` seconds for a watchdog that is at work. Never act while the runner lives.
     """
@@ -206,6 +207,11 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
     for journal in journals.found(home.resolve(), str(workspace.resolve())):
         with contextlib.suppress(FileNotFoundError):  # its watchdog has undone it meanwhile
             messages += _replayed(journal, time.monotonic() + patience)
+    for report in sorted(journals.checks_folder(home).glob(f"*{_REPORT}")):
+        about, *lines = json.loads(report.read_bytes())
+        if about == str(workspace.resolve()):
+            messages += lines
+            report.unlink()
     return tuple(messages)
 
 
@@ -234,8 +240,6 @@ def _undone(journal: Journal) -> list[str]:
     if undone.problems:
         return [f"{what} is not undone: {'; '.join(undone.problems)}. See {journal.folder}."]
     lines = [f"{what} was undone."]
-    if undone.lost:
-        lines.append(f"Removed by the check and not restored: {'; '.join(undone.lost)}.")
     if undone.kept:
         lines.append(f"Files in {journal.workspace} were reset; the state before is snapshot {undone.kept.id[:12]}.")
     return lines
@@ -255,4 +259,7 @@ def _end_git(store: Path) -> None:
 
 
 if __name__ == "__main__":
-    _undone(journals.read(Path(sys.argv[1])))  # with problems, the next command tries again
+    interrupted = journals.read(Path(sys.argv[1]))
+    done = _undone(interrupted)
+    if not Path(interrupted.folder, journals.NAME).exists():  # else the next command tries again
+        write_whole(Path(f"{interrupted.folder}{_REPORT}"), json.dumps([interrupted.workspace, *done]).encode())
