@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.checking import ignored_content
-from goalrunner.checking.ignored_classes import Classifier, Ignored, classify
+from goalrunner.checking.ignored_classes import Classifier, Ignored
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.core.errors import WorkspaceError
 
@@ -39,6 +39,15 @@ def remember(content: IgnoredContent, names: Iterable[str]) -> None:
 def lost(content: IgnoredContent, changes: Changes) -> tuple[str, ...]:
     """The changed files whose content was not kept."""
     return tuple(path for path in changes.changed if content.original(path) is None)
+
+
+def classify(
+    workspace: Path, names: Iterable[str], dependencies: Sequence[str] = (), *, home: Path | None = None
+) -> tuple[Ignored, ...]:
+    """Each ignored path with its class, sorted by path."""
+    seen = Classifier(workspace, names, dependencies, home=home)
+    others = (Ignored(path, "other", "") for path in seen.others)
+    return tuple(sorted((*seen.found, *others), key=lambda entry: entry.path))
 
 
 def kinds(root: Path, *names: str, dependencies: tuple[str, ...] = ()) -> dict[str, str]:

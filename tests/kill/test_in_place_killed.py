@@ -112,7 +112,7 @@ def test_a_check_that_runs_to_its_end_is_undone(scene: Scene) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_watchdog_undoes_it_at_any_moment(scene: Scene, seed: int) -> None:
     moments = random.Random(seed)
-    begun, reported = 0, []
+    begun, reported = 0, list[str]()
     for _ in range(10):
         scene.killed_after(moments.uniform(0, LONGEST), scene.runner())
         begun += bool(scene.journals())

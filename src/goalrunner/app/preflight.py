@@ -18,7 +18,7 @@ from pathlib import Path
 from goalrunner.app.sandbox import workspace_of
 from goalrunner.checking.environment import Kind
 from goalrunner.checking.git_files import GitSettings
-from goalrunner.checking.ignored_classes import classify
+from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.checking.protection import Protection
 from goalrunner.checking.undo import replay
@@ -140,11 +140,12 @@ def describe_checks(
     held = [path for path in paths if protection.rule(path) and not protection.allowed(path)]
     yield "protected", some(held, _NAMED) if held else "no file"
     names = listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
-    ignored = classify(workspace, names, config.dependencies)
-    for kind, label in (("dependencies", "packages"), ("build", "build"), ("other", "ignored")):
-        found = [f"{item.path} ({item.why})" if kind != "other" else item.path for item in ignored if item.kind == kind]
-        if found:
-            yield label, some(found, _NAMED)
+    ignored = Classifier(workspace, names, config.dependencies)
+    named = {"packages": list[str](), "build": list[str](), "ignored": list(ignored.others)}
+    for item in ignored.found:
+        label = "packages" if item.kind == "dependencies" else "build" if item.kind == "build" else "ignored"
+        named[label].append(item.path if item.kind == "other" else f"{item.path} ({item.why})")
+    yield from ((label, some(sorted(paths), _NAMED)) for label, paths in named.items() if paths)
     for warning in warnings_before(goal, environ):
         yield "warning", warning
 

@@ -17,7 +17,7 @@ from goalrunner.checking.environment import (
     OpenEnvironment,
     apply,
     environment_errors,
-    written_since,
+    files_written,
 )
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.ports import Launcher
@@ -172,7 +172,7 @@ class OpenCheckout(OpenEnvironment):
         self._since = marker.stat().st_ctime_ns
 
     def written(self) -> list[str]:
-        return written_since(self.path, self._since)
+        return files_written(self.path, self._since)
 
 
 _TIMEOUT = 600.0

@@ -159,7 +159,7 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     raise cancelled from (None if task.cancelled() else task.exception())
 
 
-def written_since(root: Path, since: int, skip: Collection[str] = ()) -> list[str]:
+def files_written(root: Path, since: int, skip: Collection[str] = ()) -> list[str]:
     """Return the regular files below `root` that were written at that time (nanoseconds) or later.
 
     Folders and files in `skip`, and git folders, do not count.

@@ -95,29 +95,21 @@ class Ignored:
     root: str = ""
 
 
-def classify(
-    workspace: Path, names: Iterable[str], dependencies: Sequence[str] = (), *, home: Path | None = None
-) -> tuple[Ignored, ...]:
-    """Return what `git ls-files --others --ignored --directory` named, by class and sorted by path.
-
-    What matches a pattern of `dependencies` is dependencies. Other folders are entered. `home` is left out.
-    """
-    seen = Classifier(workspace, names, dependencies, home=home)
-    others = (Ignored(path, "other", "") for path in seen.others)
-    return tuple(sorted((*seen.found, *others), key=lambda entry: entry.path))
-
-
 class Classifier:
-    """One classification of the ignored paths. `known` are folders whose class is known from the start of the run."""
+    """A classification of what `git ls-files --others --ignored --directory` named.
+
+    What matches a pattern of `dependencies` is dependencies. Other folders are entered; `home` is left out. `known` are
+    folders whose class is known from the start of the run.
+    """
 
     def __init__(
         self,
         workspace: Path,
         names: Iterable[str],
-        dependencies: Sequence[str],
+        dependencies: Sequence[str] = (),
         known: Mapping[str, Mark] | None = None,
         *,
-        home: Path | None,
+        home: Path | None = None,
     ) -> None:
         self.found: list[Ignored] = []
         """Dependencies, build output, and folders that cannot be read."""

@@ -20,9 +20,9 @@ from goalrunner.checking.environment import (
     OpenEnvironment,
     apply,
     environment_errors,
+    files_written,
     lstat,
     to_its_end,
-    written_since,
 )
 from goalrunner.checking.git_files import copy_git, git_places
 from goalrunner.checking.journal import (
@@ -102,7 +102,7 @@ class InPlaceCheck(OpenEnvironment):
         assert self.journal is not None
         since = (self._folder / NAME).stat().st_ctime_ns
         puts = (os.path.relpath(layer.root.resolve() / path, self.path) for layer in self._layers for path in layer.put)
-        return written_since(self.path, since, {*self.journal.own, *puts})
+        return files_written(self.path, since, {*self.journal.own, *puts})
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the snapshot that the check wrote with another content."""

@@ -147,15 +147,9 @@ class OpenOverlay(OpenEnvironment):
         """The workspace's own path."""
         self._layers = [replace(layer, root=Path(os.path.realpath(layer.root))) for layer in layers]
         self.uppers: list[UpperLayer] = []
-        self._folder: Path | None = None
-        self._lock = -1
-        self._namespace: Namespace | None = None
-
-    @property
-    def namespace(self) -> Namespace:
-        """The namespace, once it is set up."""
-        assert self._namespace is not None
-        return self._namespace
+        self.namespace: Namespace
+        self._made = contextlib.ExitStack()
+        """What `tear_down` undoes."""
 
     def launcher(self, inner: Launcher) -> Launcher:
         """Return a launcher that starts its commands in the namespace, through `inner`.
@@ -198,28 +192,20 @@ class OpenOverlay(OpenEnvironment):
             if inner := next((point for point in mount_points() if layer.root in point.parents), None):
                 raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
         with environment_errors(f"cannot prepare the check environment in {self._scratch}"):
-            folder = self._folder = self._make_folder()
+            folder = self._make_folder()
             self.uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
             for upper in self.uppers:
                 upper.prepare()
             self.files, self.target = self.uppers[0].files, self._layers[0].root
         mounts = sorted(((upper.layer.root, upper.folder) for upper in self.uppers), key=lambda row: len(row[0].parts))
-        self._namespace = Namespace(mounts, tools)
+        self.namespace = Namespace(mounts, tools)
+        self._made.callback(self.namespace.close)
         with os_errors("the check environment cannot be started", "", EnvironmentFailed):
-            self._namespace.open()
+            self.namespace.open()
 
     def tear_down(self) -> None:
         """End every process, and remove the upper layers; works after a `set_up` that failed, too."""
-        try:
-            if self._namespace is not None:
-                self._namespace.close()
-        finally:
-            if self._folder is not None:
-                with contextlib.suppress(OSError):  # removed as stale by a later check
-                    remove(self._folder)
-            if self._lock >= 0:
-                os.close(self._lock)
-            self._namespace, self._folder, self._lock = None, None, -1
+        self._made.close()
 
     def _make_folder(self) -> Path:
         """Make the folder of one environment, and remove those that killed runners left."""
@@ -229,8 +215,11 @@ class OpenOverlay(OpenEnvironment):
             raise EnvironmentFailed(f"{self._scratch} can be written by other users", f"chmod 700 {self._scratch}")
         _remove_stale(self._scratch)
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
-        self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        self._made.callback(os.close, lock)
+        self._made.enter_context(contextlib.suppress(OSError))  # removed as stale by a later check
+        self._made.callback(remove, folder)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return folder
 
 

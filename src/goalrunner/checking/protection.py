@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Literal
 
 from goalrunner.snapshots.diff import Patterns
@@ -114,19 +114,13 @@ class Protection:
         self.setup = setup
         self._below = dict(below or {})
         self.protect, self.editable, self.allow = tuple(protect), tuple(editable), tuple(allow)
+        self.mode: Mode = "editable" if editable else "protect" if protect else "default"
+        """Which of the keys is set."""
+        self.strict = self.mode != "default"
+        """Whether the goal has `protect` or `editable`."""
         self.scripts = dict(scripts or {})
         self._protect, self._editable, self._allow = map(_Matcher, (self.protect, self.editable, self.allow))
         self._scripts = {_folded(path): rule for path, rule in self.scripts.items()}
-
-    @cached_property
-    def mode(self) -> Mode:
-        """Which of the keys is set."""
-        return "editable" if self.editable else "protect" if self.protect else "default"
-
-    @property
-    def strict(self) -> bool:
-        """Return whether the goal has `protect` or `editable`."""
-        return self.mode != "default"
 
     def allowed(self, path: str) -> bool:
         """Return whether `allow` takes a path out."""
@@ -157,7 +151,7 @@ class Protection:
                 return None if self._editable(path) else "not editable"
             case "protect" if pattern := self._protect.pattern(path):
                 return f'protect = "{pattern}"'
-            case "default" if applies is None and _TESTS(path):
+            case "default" if applies is None and is_test(path):
                 return "existing test"
             case _ if self.setup and applies is None and _MANIFESTS(path):
                 return "installed from by setup"
@@ -179,8 +173,8 @@ class Protection:
         if self.editable or any(map(self._protect, base)):
             return self
         # A pattern that matches nothing, such as a misspelled folder, must not protect less than no pattern.
-        tests = (path for path in base if self.protect and _TESTS(path))
-        others = (path for path in files if not _TESTS(path))
+        tests = (path for path in base if self.protect and is_test(path))
+        others = (path for path in files if not is_test(path))
         named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
         return self._with(named | self.scripts)
 
@@ -208,7 +202,7 @@ def differences(
     protection: Protection, base: Mapping[str, Entry], now: Mapping[str, Entry]
 ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Return the protected paths that differ from the start, sorted: those that count, and those that `allow` takes out."""
-    tested = cache(lambda: _folders(path for path in base if _TESTS(path)))
+    tested = cache(lambda: _folders(path for path in base if is_test(path)))
     sources = cache(lambda: _folders(path for path in base if SOURCE.search(path)))
 
     def configures_tests(path: str) -> bool:
@@ -247,10 +241,6 @@ def _folders(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def is_test(path: str) -> bool:
-    return _TESTS(path)
-
-
 class _Matcher:
     """Patterns that are matched without regard to case and to the form of Unicode."""
 
@@ -272,7 +262,8 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", text.removeprefix("./")).casefold()
 
 
-_TESTS = _Matcher(TESTS, own=True)
+is_test = _Matcher(TESTS, own=True)
+"""Whether a path is a test by its name."""
 _RUNNERS = _Matcher(RUNNER_CONFIGURATION, own=True)
 _CHECKERS = _Matcher(CHECKER_CONFIGURATION, own=True)
 _MANIFESTS = _Matcher(MANIFESTS, own=True)

@@ -107,11 +107,9 @@ class _Undo:
     def _reset_modes(self, skip: set[str]) -> None:
         """Remove new folders that are empty, keep new git folders elsewhere, and restore modes."""
         recorded = self._journal.modes
-        new = journals.modes_of(self._workspace, skip).items() - recorded.items()
-        for path, mode in sorted(new, reverse=True):  # what is in a folder before the folder
-            place = os.path.join(self._workspace, path)
-            if path in recorded:
-                continue
+        now = journals.modes_of(self._workspace, skip)
+        for path in sorted(now.keys() - recorded.keys(), reverse=True):  # what is in a folder before the folder
+            place, mode = os.path.join(self._workspace, path), now[path]
             if os.path.basename(path) == ".git":
                 target = journals.checks_folder(Path(self._journal.home)) / "kept" / os.path.relpath(place, "/")
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
