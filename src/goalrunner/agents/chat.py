@@ -51,11 +51,6 @@ put the whole answer into it and nothing else."""
 """The prompt of an agent without tools."""
 
 
-def built_in_prompt(workspace: Path | None) -> str:
-    """Return the system prompt of an agent with tools in `workspace`, or of one without tools (None)."""
-    return ANSWER_PROMPT if workspace is None else SYSTEM_PROMPT.format(workspace=workspace)
-
-
 class ChatConversation:
     """The built-in agent and its chat. Implements the port `Conversation`.
 
@@ -78,8 +73,8 @@ class ChatConversation:
         self.supports_approvals = True
         self.max_steps = max_steps
         self.messages: list[dict[str, Any]] = [dict(message) for message in messages]
-        workspace = toolbox.workspace if toolbox else None
-        self.system_prompt = built_in_prompt(workspace) if system_prompt is None else system_prompt
+        built_in = SYSTEM_PROMPT.format(workspace=toolbox.workspace) if toolbox else ANSWER_PROMPT
+        self.system_prompt = built_in if system_prompt is None else system_prompt
         self._objective: int | None = None
         self._prompt: int | None = None
         self._recorded = 0
@@ -267,11 +262,9 @@ class ChatConversation:
         """Truncate the chat to a fraction of its length, or as near as possible. Return whether it changed."""
         first_user = next((at for at, message in enumerate(self.messages) if message.get("role") == "user"), None)
         protected = {at for at in (first_user, self._objective, self._prompt) if at is not None}
-        shorter = shorten(self.messages, int(size(*self.messages) * _TRUNCATED), protected)
-        if shorter is None:
-            return False
-        self.messages[:] = [dict(message) for message in shorter]
-        return True
+        before = size(*self.messages)
+        self.messages[:] = shorten(self.messages, int(before * _TRUNCATED), protected)
+        return size(*self.messages) < before
 
 
 INTERRUPTED = "interrupted; its effect is unknown"

@@ -22,14 +22,14 @@ def size(*messages: Message) -> int:
     return sum(len(json.dumps(message, ensure_ascii=False, default=str)) for message in messages)
 
 
-def shorten(messages: Sequence[Message], target: int, protected: Collection[int]) -> list[Message] | None:
-    """Return the chat, truncated to `target` characters or as near as possible; None if nothing can be truncated.
+def shorten(messages: Sequence[Message], target: int, protected: Collection[int]) -> list[dict[str, Any]]:
+    """Return the chat, truncated to `target` characters or as near as possible.
 
     The oldest texts are truncated first. `protected` are the indexes of messages that are never truncated; system
     messages never are.
     """
-    result = list(messages)
-    weight = before = size(*messages)
+    result = [dict(message) for message in messages]
+    weight = size(*messages)
     newest = max((at for at, message in enumerate(result) if message.get("role") == "assistant"), default=len(result))
     for keep, includes_newest in _PASSES:
         for at, message in enumerate(result):
@@ -38,10 +38,10 @@ def shorten(messages: Sequence[Message], target: int, protected: Collection[int]
             if at not in protected and message.get("role") != "system" and (at < newest or includes_newest):
                 result[at] = _cut(message, keep)
                 weight += size(result[at]) - size(message)
-    return result if weight < before else None
+    return result
 
 
-def _cut(message: Message, keep: int) -> Message:
+def _cut(message: Message, keep: int) -> dict[str, Any]:
     """Return the message with its long texts truncated. Arguments stay a JSON object, because providers parse them."""
 
     def cut(value: Any) -> Any:
