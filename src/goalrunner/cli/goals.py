@@ -80,6 +80,7 @@ def of_folder() -> Path | None:
 def _proposed(given: Mapping[str, Any]) -> str:
     """Return the test command of the project as the validator; a person at a terminal can reject it."""
     from goalrunner.app.project import detect_project
+    from goalrunner.goalfile.loading import current_folder
 
     folder = current_folder() / (given.get("workspace.path") or "")
     commands = detect_project(folder, os.environ).commands if folder.is_dir() else ()
@@ -93,14 +94,6 @@ def _proposed(given: Mapping[str, Any]) -> str:
     if output.is_interactive() and not output.agreed("Use this validator? [Y/n]"):
         raise UsageError("the validator was rejected", 'give another one: --validator "CMD"')
     return first.command
-
-
-def current_folder() -> Path:
-    """Return the current folder. Raise UsageError if it was removed."""
-    try:
-        return Path.cwd()
-    except OSError as error:
-        raise UsageError("the current folder does not exist any more", "change to another folder") from error
 
 
 def choose_agent(agents: Sequence[Installed], *, ask: bool) -> Installed | None:

@@ -20,7 +20,7 @@ from goalrunner.core.errors import ExitCode, UsageError, os_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
-from goalrunner.goalfile.agents import preset_named
+from goalrunner.goalfile.loading import current_folder
 from goalrunner.reports.figures import count
 from goalrunner.reports.layout import Fact, Line, home_path, output_lines
 from goalrunner.reports.steps import event_lines
@@ -186,11 +186,11 @@ class _Proposal:
 
     @property
     def goal(self) -> Goal:
-        workspace = {"path": str(goals.current_folder()), "editable": self.project.editable}
+        workspace = {"path": str(current_folder()), "editable": self.project.editable}
         return Goal(objective=_GREEN_TESTS, validator=self.command, workspace=workspace)
 
     def detected(self) -> Iterator[str]:
-        folder = str(goals.current_folder())
+        folder = str(current_folder())
         yield f"workspace  {folder} · {workspace_state(folder)}"
         yield f"validator  {self.command}{f' ({self.why})' if self.why else ''}"
         others = [f"{item.command} ({item.why})" for item in self.project.commands if item.command != self.command]
@@ -253,7 +253,7 @@ def _toml(value: str | tuple[str, ...]) -> str:
 
 def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> _Proposal:
     """Return the values of the options, else those that are detected. Raise UsageError without a command."""
-    project, why = detect_project(goals.current_folder(), os.environ), ""
+    project, why = detect_project(current_folder(), os.environ), ""
     if command is None and project.commands:
         command, why = project.commands[0].command, project.commands[0].why
     elif command is None:
@@ -269,15 +269,12 @@ def _proposal(command: str | None, agent: str | None, model: str | None, judge: 
 
 def _agent(name: str | None, model: str | None, *, ask: bool) -> Installed | None:
     """Return the agent that is named in an option or variable, the only one, or the one that a person chooses."""
-    environ = os.environ
-    name = name or ("" if model else environ.get("GOAL_AGENT", "").strip())
-    if name and name != BUILTIN:
-        preset_named(name, {}, environ)
-        return Installed(name)
-    if model := model or environ.get("GOAL_MODEL", "").strip() or environ.get("LLM_MODEL", "").strip():
-        return Installed(BUILTIN, model=model)
-    keyed = with_keys(environ)
+    given = {"agent.use": name or (BUILTIN if model else None), "agent.model": model}
+    config = goals.resolved(None, {"objective": _GREEN_TESTS, **given}).agent
+    if config.external or config.model:
+        return Installed(config.use, model="" if config.external else config.model)
+    keyed = with_keys(os.environ)
     # The key of an installed agent is often exported as well, so keys count only where no program is installed.
-    programs = () if name == BUILTIN else installed_agents(environ)
+    programs = () if "use" in config.model_fields_set else installed_agents(os.environ)
     every = (*programs, *keyed) if ask else programs or keyed
     return goals.choose_agent(every, ask=ask)
