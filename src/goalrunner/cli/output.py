@@ -54,18 +54,17 @@ def say(content: Any) -> None:
 
     In a step of GitHub Actions, no line of a text is printed as a command: texts may come from agents and tests.
     """
-    binary = getattr(sys.stdout, "buffer", None)
     if not isinstance(content, str | bytes):
         from goalrunner.reports.figures import json_text
 
         content = json_text(content)
     try:
-        if isinstance(content, bytes) and binary is not None:  # a stream that replaces stdout may have none
+        if isinstance(content, bytes):
             sys.stdout.flush()
-            binary.write(content)
-            binary.flush()
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
         else:
-            sys.stdout.write(_for_log(content if isinstance(content, str) else content.decode(errors="replace")))
+            sys.stdout.write(_for_log(content))
             sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderGone from error
