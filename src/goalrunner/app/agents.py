@@ -18,7 +18,7 @@ from goalrunner.core import VERSION
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.events import Account
-from goalrunner.core.goal_tables import BUILTIN, AgentConfig
+from goalrunner.core.goal_tables import BUILTIN, AgentConfig, CriticConfig, JudgeConfig
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import SandboxPolicy, hidden_path
@@ -190,19 +190,19 @@ def sign_in_check(
     return Check(name, "bad", missing, preset.sign_in or export)
 
 
-def model_check(agent: AgentConfig, account: Account = "agent") -> Check:
+def model_check(config: AgentConfig | JudgeConfig | CriticConfig, account: Account = "agent") -> Check:
     """Check the model of the built-in agent, or of another `account`, and its key. Imports LiteLLM; calls no model."""
     name = "model" if account == "agent" else account
-    if not agent.model:
+    if not config.model:
         hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
         return Check(name, "bad", "no model is set", hint)
     try:
-        base, key = agent.api_base, agent.api_key_env
-        llm = LLM(agent.model, api_base=base, api_key_env=key, params=agent.params, account=account)
+        base, key = config.api_base, config.api_key_env
+        llm = LLM(config.model, api_base=base, api_key_env=key, params=config.params, account=account)
         llm.check()
         warned = asyncio.run(llm.foresee())
     except GoalError as error:
-        message = error.message if agent.model in error.message else f"{agent.model}: {error.message}"
+        message = error.message if config.model in error.message else f"{config.model}: {error.message}"
         return Check(name, "bad", message, error.hint)
-    usable = f"{agent.model} can be used, as far as is known without calling it"
+    usable = f"{config.model} can be used, as far as is known without calling it"
     return Check(name, "note" if warned else "good", warned or usable)

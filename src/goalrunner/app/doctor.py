@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.agents.external_agents import ACP, COMMAND
-from goalrunner.app.agents import Check, model_check, sign_in_check, versions, ways_of
+from goalrunner.app.agents import Check, find_program, model_check, sign_in_check, versions, ways_of
 from goalrunner.app.build import check
 from goalrunner.app.external_agent import check_installed, resolve_agent
 from goalrunner.app.keywords import Callback
@@ -26,7 +26,6 @@ from goalrunner.core.events import Account, BaselineTaken, Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import (
     AGENT_MODEL,
-    AgentConfig,
     CriticConfig,
     JudgeConfig,
     ValidatorSpec,
@@ -48,11 +47,14 @@ def try_round(goal: Goal, environ: dict[str, str]) -> tuple[Check, Usage]:
     folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
     workspace = folder / "workspace"
     workspace.mkdir()
-    config = goal.workspace
+    config, own = goal.workspace, goal.agent
+    program, path = find_program(own.command, environ, Path(config.path or ".").resolve())
+    if own.command and "/" in program and path:  # it lies in the goal's own workspace
+        own = own.model_copy(update={"command": (own.command[0].replace(program, path, 1), *own.command[1:])})
     trial = Goal(
         objective=f"Create the file {_FILE} with the text: {_TEXT}",
         validators=(ValidatorSpec(name="file", run=f'test "$(cat {_FILE})" = "{_TEXT}"'),),
-        agent=goal.agent,
+        agent=own,
         agents=goal.agents,
         workspace=WorkspaceConfig(path=str(workspace), sandbox=config.sandbox, network=config.network),
         max_iterations=1,
@@ -213,8 +215,7 @@ def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
     others: tuple[tuple[Account, JudgeConfig | CriticConfig], ...] = (("judge", goal.judge), ("critic", goal.critic))
     for account, table in others:
         if table.model not in ("", AGENT_MODEL):
-            given = {key: getattr(table, key) for key in ("model", "api_base", "api_key_env", "params")}
-            checks.append(model_check(AgentConfig(**given), account))
+            checks.append(model_check(table, account))
     lines: tuple[tuple[str, str], ...] = ()
     code = int(ExitCode.FAILED)
     can_check = needs_environment(goal) and any(spec.run and not spec.hidden for spec in goal.validators)

@@ -16,7 +16,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.snapshots.git import Git, Repository, enclosing, git_environment, git_program
+from goalrunner.snapshots.git import Repository, enclosing, git_environment, git_program
 from goalrunner.snapshots.objects import raw, shown
 from goalrunner.snapshots.repositories import Start
 
@@ -54,7 +54,7 @@ class RunChange:
         outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
         self._kept = KeptStore(self._workspace, home, environ, outputs, folder.path / "start")
         self._commit = Start(folder.path / "start").commit
-        self._git = Git(self._kept.store.folder, self._kept.store.workspace, environ)
+        self._git = self._kept.git
 
     async def files(self) -> tuple[Change, ...]:
         """Return the files that were changed, sorted by path. Raise WorkspaceError if snapshots are gone."""

@@ -47,17 +47,17 @@ class KeptStore:
                 "use the GOAL_HOME of the run and the path that the workspace had",
             )
         self._home = home
-        self._git = Git(self.store.folder, self.store.workspace, environ)
+        self.git = Git(self.store.folder, self.store.workspace, environ)
 
     async def require(self, *snapshots: Snapshot) -> None:
         """Raise WorkspaceError if one is no longer kept."""
         for snapshot in snapshots:
-            if not await keeps(self._git, snapshot):
+            if not await keeps(self.git, snapshot):
                 raise WorkspaceError(f"snapshot {snapshot.id[:12]} is no longer kept in {self.store.folder}")
 
     async def find(self, beginning: str) -> Snapshot:
         """Return the only snapshot whose id begins so. Raise UsageError."""
-        return await find_snapshot(self._git, beginning)
+        return await find_snapshot(self.git, beginning)
 
     async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
         """Return what would be changed, in these paths or in all. No run can use the workspace until the store is closed."""

@@ -29,7 +29,7 @@ from goalrunner.records.event_log import LogDamage, LogEnd, read_lines
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
-_FIRST = ("status", "iterations", "verdict")  # required in an outcome, and compared first
+_REQUIRED = ("status", "iterations", "verdict")  # keys of an outcome
 
 
 @dataclass(frozen=True)
@@ -207,14 +207,14 @@ def _check_outcome(folder: RunFolder, state: RunState, evidence: EvidenceIndex, 
 
 
 def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Compare the fields that both tables have, the most important ones first."""
-    for key in sorted(ours, key=lambda key: key not in _FIRST):
-        if key not in theirs and key in _FIRST:
+    """Compare the fields that both tables have."""
+    for key, value in ours.items():
+        if key not in theirs and key in _REQUIRED:
             raise _Damage(path, None, f"it has no {key}")
-        if key in theirs and theirs[key] != ours[key]:
-            if isinstance(ours[key], dict | list):
+        if theirs.get(key, value) != value:
+            if isinstance(value, dict | list):
                 raise _Damage(path, None, f"{key} differs from the log")
-            mine, other = (json.dumps(value, ensure_ascii=False)[:80] for value in (ours[key], theirs[key]))
+            mine, other = (json.dumps(one, ensure_ascii=False)[:80] for one in (value, theirs[key]))
             raise _Damage(path, None, f"{key} is {other}, but {mine} in the log")
 
 
