@@ -22,7 +22,7 @@ from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.command_lines import mistyped, obstacle
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.python_validators import PythonValidator
-from goalrunner.validators.runners import RUNNERS, Summary, calls, reports_needed
+from goalrunner.validators.runners import calls, reports_needed
 from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of, name_of, passed_variables
 from goalrunner.validators.suites import Output, SuiteReader
 
@@ -136,33 +136,23 @@ _NO_TEST = (
 def contradiction(line: str, output: Output, report: Report | None, needed: int) -> tuple[str, str] | None:
     """Return why exit code 0 of a line does not count, and the rule for the agent; None if it does.
 
-    `needed` is the number of reports that there must be.
+    `needed` is the number of reports that there must be. Summaries of other programs than the line's own test runners
+    count at the end of the output only.
     """
     if report is not None and (problem := report.problem(needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    summary = _against(line, output, reported=report is not None and report.files > 0)
-    if summary is None:
-        return None
-    if summary.says:
-        return f"exit 0, but its summary reports {summary.says}", _FAILURES
-    return "exit 0, but no test ran", _NO_TEST
-
-
-def _against(line: str, output: Output, *, reported: bool) -> Summary | None:
-    """Return the summary that counts and reports failures, or no test."""
-    if not any(program.command.negated for program in programs(line)):
-        for runner in RUNNERS:
-            summary = output.last(runner.name)
-            if summary and summary.says and not output.text[summary.end :].strip():
-                return summary
+    negated = any(program.command.negated for program in programs(line))
+    last = [summary for name in output.summaries if not negated and (summary := output.last(name))]
+    against = [summary for summary in last if summary.says and not output.text[summary.end :].strip()]
     for call in calls(line):
-        command = call.program.command
-        if command.negated or (reported and call.runner.name == "pytest") or not (command.lost or command.last):
-            continue
-        summary = output.last(call.runner.name) if call.tests else None
-        if summary and (summary.says or summary.none_ran):
-            return summary
-    return None
+        command, summary = call.program.command, output.last(call.runner.name)
+        is_reported = call.runner.name == "pytest" and report is not None and report.files > 0
+        is_decisive = call.tests and not command.negated and (command.lost or command.last)
+        if summary and is_decisive and not is_reported and (summary.says or summary.none_ran):
+            against.append(summary)
+    if against and against[0].says:
+        return f"exit 0, but its summary reports {against[0].says}", _FAILURES
+    return ("exit 0, but no test ran", _NO_TEST) if against else None
 
 
 class ShellValidator(SpecValidator):

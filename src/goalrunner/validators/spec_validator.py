@@ -27,14 +27,11 @@ _LONGEST_LINE = 1_000
 def feedback_of(path: Path) -> str:
     """Return the last FEEDBACK_TAIL characters of a file, without colour codes; empty if there is no file.
 
-    A longer text begins with a whole line, or with a whole word of a long one.
+    A longer text begins with a whole line, if that is not very long.
     """
     text = _COLOUR.sub("", tail_of(path, _BYTES)).strip()
-    if len(text) <= FEEDBACK_TAIL:
-        return text
-    cut, tail = text[-FEEDBACK_TAIL - 1], text[-FEEDBACK_TAIL:]
-    found = None if cut.isspace() else re.search(r"\n", tail[:_LONGEST_LINE]) or re.search(r"\s+", tail)
-    return tail[found.end() :] if found else tail
+    tail = text[-FEEDBACK_TAIL:]
+    return text if len(text) <= FEEDBACK_TAIL else tail[tail.find("\n", 0, _LONGEST_LINE) + 1 :]
 
 
 def text_of_end(path: Path, most: int) -> tuple[str, bool]:
