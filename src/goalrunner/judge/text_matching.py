@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from collections.abc import Iterator
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 """Escape sequences: colours and cursor movements, titles and links, and others."""
@@ -149,23 +150,27 @@ def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
     """Return whether the lines contain the parts of a quote, one after another."""
     text = lines.replace("\n", " ")
     position = 0
-    for number, part in enumerate(parts):
+    for number, part in enumerate(parts, 1):
         tokens = _tokens_of(part)
-        wanted = f" {' '.join(tokens)} "
         # A single word after other parts could be from any line.
-        is_word = number > 0 and sum(map(says_something, tokens)) < 2
+        is_word = number > 1 and sum(map(says_something, tokens)) < 2
         is_line = is_word or (len(part) < SHORT and not anywhere)
-        begin = text.find(wanted, position)
-        while begin >= 0:
-            position = begin + len(wanted) - 1
+        for begin, end in _places(text, f" {' '.join(tokens)} ", position):
             # The dots between two parts may be the output's own, within a line: `test_a ... FAIL`.
-            goes_on = number + 1 < len(parts) and text.startswith(" ... ", position)
-            if not goes_on and (not is_line or lines[begin] == lines[position] == "\n"):
+            goes_on = number < len(parts) and text.startswith(" ... ", end)
+            if not goes_on and (not is_line or lines[begin] == lines[end] == "\n"):
+                position = end
                 break
-            begin = text.find(wanted, begin + 1)
         else:
             return False
     return bool(parts)
+
+
+def _places(text: str, wanted: str, position: int) -> Iterator[tuple[int, int]]:
+    """Yield the indexes of the first and the last character of each occurrence from `position` on."""
+    while (position := text.find(wanted, position)) >= 0:
+        yield position, position + len(wanted) - 1
+        position += 1
 
 
 _ESCAPED_BREAK = re.compile(r"\\[abefnrtv]")
