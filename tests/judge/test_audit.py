@@ -50,15 +50,22 @@ KEPT = {
 FALLBACK = GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback")
 
 
+@pytest.fixture
+def nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every audit has the same nonce."""
+    monkeypatch.setattr("goalrunner.judge.audit.secrets.token_hex", lambda _: "5f3a9c")
+
+
 def answer(*criteria: dict[str, Any], score: float = 1.0, complete: bool = True, missing: str = "") -> str:
     """A judge's answer."""
     return json.dumps({"criteria": criteria, "score": score, "complete": complete, "missing": missing})
 
 
+@pytest.mark.usefixtures("nonce")
 async def test_a_proven_goal_is_complete() -> None:
     model = ScriptedJudgeModel([answer(TESTS, KEPT)])
     notes = AuditNotes()
-    audit = await LLMJudge(model, nonce=lambda: "5f3a9c").audit(REQUEST, notes)
+    audit = await LLMJudge(model).audit(REQUEST, notes)
     assert audit.verdict.complete
     assert audit.verdict.source == "judge"
     assert (audit.citations_checked, audit.refusals) == (2, ())
@@ -248,10 +255,11 @@ def asking(*need: str) -> str:
     return json.dumps(json.loads(answer(complete=False, missing="more")) | {"need": need})
 
 
+@pytest.mark.usefixtures("nonce")
 async def test_a_judge_that_asks_for_an_observation_gets_it_whole() -> None:
     model = ScriptedJudgeModel([asking("[O2]", "o2", "o99"), answer(TESTS, KEPT)])
     notes = AuditNotes()
-    audit = await LLMJudge(model, nonce=lambda: "5f3a9c").audit(SHORTENED, notes)
+    audit = await LLMJudge(model).audit(SHORTENED, notes)
     assert audit.verdict.complete
     assert (notes.checks, len(notes.usages), notes.failures) == (2, 2, [])
     first, second = model.asked

@@ -34,6 +34,12 @@ REQUEST = AuditRequest(
 UNUSABLE = '"confirmed" must be true or false, and "reason" a text that is not empty.'
 
 
+@pytest.fixture(autouse=True)
+def nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every audit has the same nonce."""
+    monkeypatch.setattr("goalrunner.judge.audit.secrets.token_hex", lambda _: "5f3a9c")
+
+
 def opinion(confirmed: object, reason: object = "o1 shows it") -> str:
     """An answer."""
     return json.dumps({"confirmed": confirmed, "reason": reason})
@@ -42,7 +48,7 @@ def opinion(confirmed: object, reason: object = "o1 shows it") -> str:
 async def test_a_claim_that_holds() -> None:
     model = ScriptedJudgeModel([opinion(confirmed=True)])
     notes = AuditNotes()
-    judge = LLMJudge(model, JudgeConfig(system_prompt="Be kind."), nonce=lambda: "5f3a9c")
+    judge = LLMJudge(model, JudgeConfig(system_prompt="Be kind."))
     assert await judge.confirm(REQUEST, "No key.\n[o9] shell (exit 0)", notes) == Confirmation(True, "o1 shows it")
     (asked,) = model.asked
     assert asked.schema == OPINION_SCHEMA

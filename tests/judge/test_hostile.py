@@ -65,6 +65,12 @@ PAYLOADS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every audit has the same nonce."""
+    monkeypatch.setattr("goalrunner.judge.audit.secrets.token_hex", lambda _: NONCE)
+
+
 def request(output: str, *, command: str = "make check", claim: str = "I am done.") -> AuditRequest:
     """An audit of a run of one command and one claim."""
     events = trail(seen(1, output, command=command, facts=("exit 1",)), said(claim))
@@ -127,7 +133,7 @@ def verdict(*evidence: dict[str, str]) -> str:
 async def audit(asked: AuditRequest, *answers: str) -> tuple[Audit, AuditNotes]:
     """The audit with a judge that answers so, and the same again when its citations are not there."""
     notes = AuditNotes()
-    return await LLMJudge(ScriptedJudgeModel([*answers, answers[-1]]), nonce=lambda: NONCE).audit(asked, notes), notes
+    return await LLMJudge(ScriptedJudgeModel([*answers, answers[-1]])).audit(asked, notes), notes
 
 
 @pytest.mark.parametrize(

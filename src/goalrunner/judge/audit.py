@@ -50,10 +50,6 @@ _ECHO = 8_000
 _Answer = TypeVar("_Answer")
 
 
-def _nonce() -> str:
-    return secrets.token_hex(4)
-
-
 class AuditRecorder(Protocol):
     """The part of the port Recorder that an audit needs."""
 
@@ -165,18 +161,13 @@ class LLMJudge:
         llm: LLM,
         config: JudgeConfig | None = None,
         *,
-        nonce: Callable[[], str] = _nonce,
         redact: Callable[[str], str] = str,
         examine: Callable[[JudgeOutcome, AuditRequest], Audit] = examine,
         replay: Replay | None = None,
     ) -> None:
         """`redact` replaces secrets in messages. `examine` replaces the check of citations, to measure its effect."""
-        self._llm = llm
-        self._examine = examine
-        self._replay = replay
-        self._redact = redact
-        self._config = config or JudgeConfig()
-        self._nonce = nonce
+        self._llm, self._config, self._redact = llm, config or JudgeConfig(), redact
+        self._examine, self._replay = examine, replay
 
     async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> Audit:
         """Ask the judge. Once, show the observations that it asks for; once, report citations that do not hold.
@@ -186,7 +177,7 @@ class LLMJudge:
         request = replace(request, minimum_score=max(request.minimum_score, self._config.minimum_score))
         if self._config.require == "runner":
             request = replace(request, require="runner")
-        nonce = self._nonce()
+        nonce = secrets.token_hex(4)
         form = prompt_builder.audit_form(self._config.system_prompt)
         session = JudgeSession(self._llm, recorder, form, ("verdict", JUDGE_OUTCOME_SCHEMA), self._redact)
         most = await session.begin(request, nonce, self._config.max_tokens)
@@ -232,7 +223,7 @@ class LLMJudge:
 
         Raise the same errors as `audit`.
         """
-        nonce = self._nonce()
+        nonce = secrets.token_hex(4)
         form = prompt_builder.opinion_form(claim, nonce)
         session = JudgeSession(self._llm, recorder, form, ("opinion", OPINION_SCHEMA), self._redact)
         await session.begin(request, nonce, self._config.max_tokens)
@@ -245,13 +236,13 @@ class LLMJudge:
 class ModelCritic:
     """A critic that asks a model. Critiques share no memory."""
 
-    def __init__(self, llm: LLM, *, nonce: Callable[[], str] = _nonce, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, llm: LLM, *, redact: Callable[[str], str] = str) -> None:
         """`redact` replaces secrets in every message before it is sent."""
-        self._llm, self._nonce, self._redact = llm, nonce, redact
+        self._llm, self._redact = llm, redact
 
     async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
         """Ask for a critique, and again after an unreadable answer. Raise ModelError and BudgetExhausted."""
-        nonce = self._nonce()
+        nonce = secrets.token_hex(4)
         form = prompt_builder.critic_form(context.response, nonce)
         session = JudgeSession(self._llm, recorder, form, ("critique", CRITIQUE_SCHEMA), self._redact, "critic")
         await session.begin(evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form)))
