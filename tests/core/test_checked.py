@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.core.decision import LEAKS, AskApproval, Audit, Brief, RunRound, TakeBaseline, Validate, decide, proven
+from goalrunner.core.decision import LEAKS, AskApproval, Audit, RunRound, TakeBaseline, Validate, decide, proven
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Event, Plan, RunEnded
 from goalrunner.core.goal_tables import Approvals
@@ -161,7 +161,7 @@ def test_a_green_baseline_decides_nothing_where_a_round_is_needed(has_judge: boo
     state = state_after(plan, events.BaselineTaken(standing="green", results=(result(),)))
     step = decide(state)
     assert isinstance(step, RunRound)
-    assert (step.prompt.kind, step.prompt.round, state.iterations) == ("first", 1, 0)
+    assert (step.kind, step.round, state.iterations) == ("first", 1, 0)
 
 
 def test_a_run_that_ended_for_leaks_checks_the_workspace_again_when_it_is_resumed() -> None:
@@ -202,7 +202,7 @@ def test_what_a_person_denies_is_red_and_the_run_goes_on(on_deny: str) -> None:
     state = state_after(plan, *worked(), tampered(), asked(), said(1, "denied", reason="keep the case"))
     step = decide(state)
     assert isinstance(step, RunRound)
-    assert step.prompt == Brief(
+    assert step == RunRound(
         "retry",
         2,
         "validator tests: exit 1\nboom\n\n"
@@ -216,7 +216,7 @@ def test_a_question_that_expires_is_red_and_asked_again_in_a_later_round() -> No
     expired = (*worked(), tampered(), asked(), said(1, "expired"))
     step = decide(state_after(ALONE, *expired))
     assert isinstance(step, RunRound)
-    assert "were not accepted." in (step.prompt.feedback or "")
+    assert "were not accepted." in (step.feedback or "")
     assert isinstance(decide(state_after(ALONE, *expired, *worked(2), tampered(2))), AskApproval)
 
 
@@ -225,7 +225,7 @@ def test_a_denial_holds_for_the_same_versions_and_for_no_others() -> None:
     same = state_after(ALONE, *denied, *worked(2), tampered(2))
     step = decide(same)
     assert isinstance(step, RunRound)
-    assert "were not accepted (no)" in (step.prompt.feedback or "")
+    assert "were not accepted (no)" in (step.feedback or "")
     assert same.iterations == 2
     assert isinstance(decide(state_after(ALONE, *denied, *worked(2), tampered(2, "k2"))), AskApproval)
 
@@ -259,14 +259,14 @@ def test_with_a_judge_accepted_checks_run_again_and_lead_to_the_audit() -> None:
     assert decide(done) == RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 1")
     assert [(attempt.attempt, attempt.passed) for attempt in done.attempts] == [(1, True)]
     more = state_after(JUDGED, *before, events.VerdictRecorded(round=1, verdict=unsatisfied("more")))
-    assert decide(more) == RunRound(Brief("retry", 2, "more"))
+    assert decide(more) == RunRound("retry", 2, "more")
     assert more.iterations == 1
 
 
 def test_with_a_judge_denied_checks_ask_no_judge() -> None:
     step = decide(state_after(JUDGED, *worked(), tampered(), asked(), said(1, "denied")))
     assert isinstance(step, RunRound)
-    assert "were not accepted." in (step.prompt.feedback or "")
+    assert "were not accepted." in (step.feedback or "")
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_green_needs_the_hidden_validators_as_well() -> None:
 
 
 def test_of_a_red_hidden_validator_the_agent_reads_one_sentence() -> None:
-    assert decide(state_after(HIDING, *worked(), both(hidden=False))) == RunRound(Brief("retry", 2, HIDDEN))
+    assert decide(state_after(HIDING, *worked(), both(hidden=False))) == RunRound("retry", 2, HIDDEN)
 
 
 def test_concealed_observations_are_numbered_and_counted() -> None:
@@ -346,7 +346,7 @@ def test_a_refusal_is_red_the_agent_reads_it_and_not_the_hint() -> None:
         round=1, results=(), refusal="installed packages changed (x)", hint="allow = [...]"
     )
     state = state_after(ALONE, *worked(), refused)
-    assert decide(state) == RunRound(Brief("retry", 2, "installed packages changed (x)"))
+    assert decide(state) == RunRound("retry", 2, "installed packages changed (x)")
     assert not proven(state)
     green = checked(refusal="installed packages changed (x)")
     assert isinstance(decide(state_after(ALONE, *worked(), green)), RunRound)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from goalrunner.core import events
-from goalrunner.core.decision import Audit, Brief, Criticize, RunRound, Validate, decide, proven
+from goalrunner.core.decision import Audit, Criticize, RunRound, Validate, decide, proven
 from goalrunner.core.events import CriticRule, Event, Plan
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import CriticConfig
@@ -40,7 +40,7 @@ BROKEN = events.CritiqueFinished(round=1, problem="exit 1")
 REFINED = (LOW, events.RefinementStarted(round=1, number=1), events.RoundFinished(round=1))
 GREEN = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))
 
-REFINEMENT = RunRound(Brief("refine", 1, "score 0.40, at least 0.70 is wanted\n\nname the units"))
+REFINEMENT = RunRound("refine", 1, "score 0.40, at least 0.70 is wanted\n\nname the units")
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_what_counts_has_not_leaked_and_waits_for_no_decision(happened: list[Eve
 def test_a_critic_asks_for_no_more_refinements_than_its_rule_allows(happened: list[Event]) -> None:
     state = fold(*happened)
     step = decide(state)
-    if isinstance(step, RunRound) and step.prompt.kind == "refine" and state.phase is Phase.WORKED:
+    if isinstance(step, RunRound) and step.kind == "refine" and state.phase is Phase.WORKED:
         assert state.refinements == 0
     if isinstance(step, Criticize):
         assert state.critique is None

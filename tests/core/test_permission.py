@@ -99,7 +99,7 @@ def test_a_denied_completion_never_completes_even_when_it_is_proven_again() -> N
     denied = fold(*worked(), GREEN, asked, said(1, "denied", reason="ugly"), approvals=going)
     step = decide(denied)
     assert isinstance(step, RunRound)
-    assert "ugly" in (step.prompt.feedback or "")
+    assert "ugly" in (step.feedback or "")
     again = fold(*worked(), GREEN, asked, said(1, "denied"), *worked(), GREEN, approvals=going)
     assert isinstance(decide(again), RunRound)
     assert not again.attempts[-1].passed

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.agent_preset import BudgetName
-from goalrunner.core.decision import Audit, Brief, RunRound, Validate, decide, proven
+from goalrunner.core.decision import Audit, RunRound, Validate, decide, proven
 from goalrunner.core.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
 from goalrunner.core.events import (
     AuditFailed,
@@ -48,7 +48,7 @@ ALONE = Plan(validators=("tests",), max_iterations=2)
 
 
 def test_a_new_run_begins_with_the_first_prompt() -> None:
-    assert decide(state_after(BOTH)) == RunRound(Brief("first", 1))
+    assert decide(state_after(BOTH)) == RunRound("first", 1)
 
 
 def test_validators_come_before_the_judge() -> None:
@@ -61,7 +61,7 @@ def test_without_validators_the_judge_is_asked_at_once() -> None:
 
 def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> None:
     state = state_after(BOTH, *worked(), checked(tests=False))
-    assert decide(state) == RunRound(Brief("retry", 2, "validator tests: exit 1\nboom"))
+    assert decide(state) == RunRound("retry", 2, "validator tests: exit 1\nboom")
     assert state.iterations == 1
 
 
@@ -69,13 +69,11 @@ def test_the_agent_reads_which_protected_files_validators_saw_in_their_original_
     changed = ("conftest.py (new; new configuration of existing checks)",)
     note = "Validators see these files in their original state, not as you changed them:\n- " + changed[0]
     ran = checked(tests=False).model_copy(update={"protected_changes": changed})
-    assert decide(state_after(BOTH, *worked(), ran)) == RunRound(
-        Brief("retry", 2, f"validator tests: exit 1\nboom\n\n{note}")
-    )
+    assert decide(state_after(BOTH, *worked(), ran)) == RunRound("retry", 2, f"validator tests: exit 1\nboom\n\n{note}")
     green = checked(tests=True).model_copy(update={"protected_changes": changed})
     more = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
     judged = state_after(BOTH, *worked(), green, AuditStarted(round=1), more)
-    assert decide(judged) == RunRound(Brief("retry", 2, f"show parse('')\n\n{note}"))
+    assert decide(judged) == RunRound("retry", 2, f"show parse('')\n\n{note}")
 
 
 def test_green_validators_lead_to_the_judge() -> None:
@@ -92,23 +90,23 @@ def test_green_validators_without_a_judge_complete() -> None:
 def test_the_judges_missing_goes_back() -> None:
     verdict = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
     state = state_after(BOTH, *worked(), checked(tests=True), AuditStarted(round=1), verdict)
-    assert decide(state) == RunRound(Brief("retry", 2, "show parse('')"))
+    assert decide(state) == RunRound("retry", 2, "show parse('')")
 
 
 def test_an_unreadable_judge_leads_to_a_neutral_prompt() -> None:
     fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
     state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
-    assert decide(state) == RunRound(Brief("neutral", 2))
+    assert decide(state) == RunRound("neutral", 2)
     assert state.iterations == 1
 
 
 def test_the_agent_never_reads_that_the_judge_could_not_be_read() -> None:
     fallback = GoalVerdict(score=0.0, complete=False, source="fallback", missing="no answer")
     state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
-    assert decide(state) == RunRound(Brief("neutral", 2))
+    assert decide(state) == RunRound("neutral", 2)
     plan = BOTH.model_copy(update={"stall_rounds": 1})
     stalled = state.model_copy(update={"stall": Stall(key="x", rounds=1), "plan": plan})
-    assert decide(stalled) == RunRound(Brief("stalled", 2))
+    assert decide(stalled) == RunRound("stalled", 2)
 
 
 def unread(*numbers: int) -> list[Event]:
@@ -125,7 +123,7 @@ def unread(*numbers: int) -> list[Event]:
 def test_a_judge_whose_answers_are_unreadable_ends_the_run_and_is_named() -> None:
     plan = Plan(validators=("tests",), has_judge=True)
     started = RunStarted(workspace="/w", version="1", models={"judge": "tiny/judge"})
-    assert decide(state_after(plan, started, *unread(1, 2))) == RunRound(Brief("neutral", 3))
+    assert decide(state_after(plan, started, *unread(1, 2))) == RunRound("neutral", 3)
     assert decide(state_after(plan, started, *unread(1, 2, 3))) == RunEnded(
         stop_reason=StopReason.JUDGE_FAILED,
         message="the judge tiny/judge gave no valid answer in 3 audits in a row; "

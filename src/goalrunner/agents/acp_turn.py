@@ -226,7 +226,7 @@ class AcpTurn(Turn):
                     denial = await self.recorder.permit(name, call.effect, call.command, call.preview)
                     denial = denial if denial is not None or answer else NO_SINGLE_PERMISSION
             except ApprovalDenied as error:
-                denial, ending = error.told, error
+                denial, ending = error.reply, error
             except BaseException:  # the decision is pending, and the agent must not wait for it
                 self._process.answer(request, CANCELLED)
                 raise

@@ -211,7 +211,7 @@ class ChatConversation:
         try:
             denial = await recorder.permit(call.id, kind, text, preview) if kind else None
         except ApprovalDenied as error:  # the agent gets the denial, because the run may be resumed
-            denial, ending = error.told, error
+            denial, ending = error.reply, error
         self._undecided = False
         recorder.tool_called(call.id, tool, summary)
         if denial is not None:

@@ -45,8 +45,7 @@ class ExternalConversation:
     async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Continue an interrupted turn with a prompt, in the agent's own session if it still knows it."""
         async with self._turn(recorder):
-            for name in left.cut:  # calls that an earlier process left open
-                tool, command = left.told.get(name, ("tool", ""))
+            for name, (tool, command) in left.cut.items():  # calls that an earlier process left open
                 await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
             return await self._round(notice or GO_ON, recorder, cut=True)
 

@@ -161,10 +161,10 @@ class HostedRun:
                 # This is the first event since the agent began to work, so its time counts from here on.
                 run.recorder.usage("agent", usage)
             step = await run.guarded(work)
-            self.round = step.prompt.round if isinstance(step, RunRound) else 0
+            self.round = step.round if isinstance(step, RunRound) else 0
             if isinstance(step, RunEnded):
                 return run.end(step)
-            prompt = run.begin_round(step.prompt)
+            prompt = run.begin_round(step)
             if self._records:
                 run.recorder.message({"role": "user", "content": prompt})
             return prompt

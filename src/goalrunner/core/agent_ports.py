@@ -128,13 +128,11 @@ class Unfinished:
 
     results: Mapping[str, Recorded] = field(default_factory=dict)
     """Recorded results without a recorded message."""
-    cut: tuple[str, ...] = ()
-    """Calls without a result. Their effect is unknown, and they never run again."""
+    cut: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Tool and command of the calls without a result. Their effect is unknown, and they never run again."""
     session: AgentSession | None = None
     objective: int | None = None
     """The index of the run's own first prompt in the chat without system prompt; None if it was not sent."""
-    told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Tool and command of the interrupted calls."""
 
 
 class Conversation(Protocol):

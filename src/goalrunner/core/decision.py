@@ -19,8 +19,8 @@ class TakeBaseline:
 
 
 @dataclass(frozen=True)
-class Brief:
-    """The content of a prompt, before it is rendered."""
+class RunRound:
+    """Let the agent work. The fields are the content of its prompt."""
 
     kind: PromptKind
     round: int
@@ -28,13 +28,6 @@ class Brief:
     """Red output or the judge's `missing`, verbatim; None if there is none."""
     interruption: Interruption | None = None
     """What happened while the run was interrupted, if anything."""
-
-
-@dataclass(frozen=True)
-class RunRound:
-    """Let the agent work."""
-
-    prompt: Brief
 
 
 @dataclass(frozen=True)
@@ -122,15 +115,15 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.READY if state.plan.takes_baseline:
             return TakeBaseline()
         case Phase.READY:
-            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
+            return _unless_spent(state, _round(state, "first", 1))
         case Phase.BASELINED if state.baseline is not None:
             return _after_baseline(state, state.baseline)
         case Phase.WORKING | Phase.BASELINED:
-            return _unless_spent(state, RunRound(_again(state)))
+            return _unless_spent(state, _again(state))
         case Phase.WORKED if _is_open(state) and state.critique is None:
             return Criticize(state.round)
         case Phase.WORKED if _is_open(state) and (refinement := _refinement(state)):
-            return RunRound(refinement)
+            return refinement
         case Phase.WORKED if state.plan.validators:
             return Validate(state.round)
         case Phase.WORKED:
@@ -161,7 +154,7 @@ def _is_open(state: RunState) -> bool:
     return acts and not state.block_report and not shortfall(state)
 
 
-def _refinement(state: RunState, *, again: bool = False) -> Brief | None:
+def _refinement(state: RunState, *, again: bool = False) -> RunRound | None:
     """Return the prompt with the critic's feedback, in the same round; None if the critic does not ask for one."""
     critic, critique = state.plan.critic, state.critique
     if critic is None or critique is None or critique.score is None:
@@ -169,7 +162,7 @@ def _refinement(state: RunState, *, again: bool = False) -> Brief | None:
     if not again and not (critique.score < critic.threshold and state.refinements < critic.max_refinements):
         return None
     score = f"score {critique.score:.2f}, at least {critic.threshold:.2f} is wanted"
-    return _brief(state, "refine", state.round, f"{score}\n\n{critique.feedback}".strip())
+    return _round(state, "refine", state.round, f"{score}\n\n{critique.feedback}".strip())
 
 
 def _after_baseline(state: RunState, baseline: Baseline) -> Step:
@@ -184,7 +177,7 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
         case "green" if not state.plan.needs_round:
             return _unless_spent(state, Audit(0)) if state.plan.has_judge else _completion(state)
         case "green" | "red":
-            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
+            return _unless_spent(state, _round(state, "first", 1))
 
 
 def _after_decision(state: RunState) -> Step:
@@ -232,33 +225,33 @@ def _go_on(state: RunState) -> Step:
     if state.memory.open_questions:
         message = "only a person can answer: " + "\n".join(state.memory.open_questions)
         return end(StopReason.QUESTION_OPEN, message, f'goal answer {run} "..."; then goal resume {run}')
-    return _unless_spent(state, RunRound(_retry(state)))
+    return _unless_spent(state, _retry(state))
 
 
-def _again(state: RunState) -> Brief:
+def _again(state: RunState) -> RunRound:
     """Return the prompt of an interrupted round; the agent may already have received it."""
     if state.prompted:
-        return _brief(state, "resumed", state.round)
+        return _round(state, "resumed", state.round)
     if state.refinements:
-        return _refinement(state, again=True) or _brief(state, "neutral", state.round)
+        return _refinement(state, again=True) or _round(state, "neutral", state.round)
     if state.round <= 1:
-        return _brief(state, "first", 1, _feedback(state))
+        return _round(state, "first", 1, _feedback(state))
     return replace(_retry(state), round=state.round)
 
 
-def _retry(state: RunState) -> Brief:
+def _retry(state: RunState) -> RunRound:
     verdict, number = state.verdict, state.round + 1
     if state.round == 0:
-        return _brief(state, "first", 1, _feedback(state))
+        return _round(state, "first", 1, _feedback(state))
     if state.plan.stall_rounds is not None and state.stall.rounds == state.plan.stall_rounds:
-        return _brief(state, "stalled", number, _feedback(state))
+        return _round(state, "stalled", number, _feedback(state))
     if verdict is not None and verdict.source == "fallback":
-        return _brief(state, "neutral", number)
-    return _brief(state, "retry", number, _feedback(state))
+        return _round(state, "neutral", number)
+    return _round(state, "retry", number, _feedback(state))
 
 
-def _brief(state: RunState, kind: PromptKind, number: int, feedback: str | None = None) -> Brief:
-    return Brief(kind, number, feedback, state.interruption)
+def _round(state: RunState, kind: PromptKind, number: int, feedback: str | None = None) -> RunRound:
+    return RunRound(kind, number, feedback, state.interruption)
 
 
 def _feedback(state: RunState) -> str | None:

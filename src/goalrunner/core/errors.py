@@ -149,14 +149,14 @@ class ApprovalPending(GoalError):
 
 
 class ApprovalDenied(GoalError):
-    """An action was denied, or its approval expired. `told` is the message for the agent."""
+    """An action was denied, or its approval expired. `reply` is the answer to the agent."""
 
     exit_code = ExitCode.BLOCKED
 
-    def __init__(self, message: str, approval_id: str, told: str = "") -> None:
+    def __init__(self, message: str, approval_id: str, reply: str = "") -> None:
         super().__init__(message)
         self.approval_id = approval_id
-        self.told = told or message
+        self.reply = reply or message
 
 
 class AgentError(GoalError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goalrunner.core.decision import Brief
+from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import AgentError, kind_of
 from goalrunner.core.events import PlanProposed
 from goalrunner.core.goal import Goal
@@ -71,7 +71,7 @@ class Prompts:
     first: str | None = None  # replaces the first message by the caller's own; the objective is then only for the judge
     remembered: tuple[str, ...] = ()  # facts of earlier runs for the first message, one line each
 
-    def render(self, brief: Brief) -> str:
+    def render(self, brief: RunRound) -> str:
         """Return the user message of a round; empty if the agent continues a round and there is nothing to report."""
         kind = brief.kind
         if kind == "first":
@@ -84,7 +84,7 @@ class Prompts:
             text = f"{self._first()}\n\n{text}"
         return "\n\n".join(part for part in (_interruption(brief.interruption), text) if part)
 
-    def _again(self, brief: Brief) -> str:
+    def _again(self, brief: RunRound) -> str:
         """Return the message of a round that is not the first one. Braces in the values stay as they are."""
         custom = self.resume_prompt if self.resume_prompt is not None else self.goal.resume_prompt
         if brief.kind == "retry" and callable(custom):

@@ -227,7 +227,7 @@ class Resumption:
         self.response = next((text_of(message.get("content")) for message in last), "")
         cut = {call.tool_call_id: (call.tool, call.summary) for call in (self._called,) if call is not None}
         results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
-        self.unfinished = Unfinished(results, tuple(cut), self._session, self._objective, cut)
+        self.unfinished = Unfinished(results, cut, self._session, self._objective)
         return self
 
 

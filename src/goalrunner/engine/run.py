@@ -31,7 +31,7 @@ class Run:
         self,
         parts: Parts,
         journal: Journal,
-        render: Callable[[decision.Brief], str],
+        render: Callable[[decision.RunRound], str],
         *,
         fresh_rounds: bool,
         preflight: Callable[[], Awaitable[Sequence[str]]] | None = None,
@@ -80,7 +80,7 @@ class Run:
         live = getattr(self.conversation, "live", False) and self.state.phase is Phase.WORKING
         seen = None if live else self.tracker.last  # changes by a live agent are the work of its round
         now = await self.tracker.take("resumed") if seen is not None else None
-        update = {"snapshot": now, "cut": self.resumption.unfinished.cut}
+        update = {"snapshot": now, "cut": tuple(self.resumption.unfinished.cut)}
         update["changed"] = await self.tracker.changed(seen, now)
         self._journal.append(begun.model_copy(update=update))
         self._journal.save()
@@ -209,10 +209,10 @@ class Run:
 
     async def _loop(self) -> events.RunEnded:
         while isinstance(step := await self.advance(), decision.RunRound):
-            await self._round(step.prompt)
+            await self._round(step)
         return step
 
-    async def _round(self, brief: decision.Brief) -> None:
+    async def _round(self, brief: decision.RunRound) -> None:
         """Let the agent work; continue a turn of an earlier process if its prompt was sent."""
         conversation, working = self.parts.conversation, self.state.phase is Phase.WORKING
         if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
@@ -223,10 +223,10 @@ class Run:
             reply = await self._turns.send(self.begin_round(brief))
         await self.finish_round(brief.round, reply)
 
-    def begin_round(self, brief: decision.Brief) -> str:
+    def begin_round(self, brief: decision.RunRound) -> str:
         """Record the start of a round, or of a refinement in it; return its user message."""
         if self.state.phase is Phase.WORKING:  # an earlier process began it
-            return self._render(brief) or self._render(decision.Brief("neutral", brief.round))
+            return self._render(brief) or self._render(decision.RunRound("neutral", brief.round))
         if brief.kind == "refine":
             self._journal.append(events.RefinementStarted(round=brief.round, number=self.state.refinements + 1))
         else:

@@ -161,8 +161,8 @@ def why(state: RunState) -> str:
             return "the validators run once before round 1"
         case RunRound():
             special = {"first": "the agent starts round 1", "resumed": "the agent continues its round"}
-            special["refine"] = f"the critic asks for a refinement of round {step.prompt.round}"
-            return special.get(step.prompt.kind, f"round {step.prompt.round} is next: the goal is not met yet")
+            special["refine"] = f"the critic asks for a refinement of round {step.round}"
+            return special.get(step.kind, f"round {step.round} is next: the goal is not met yet")
         case Criticize():
             return f"round {step.round} has ended: the critic is next"
         case Validate():

@@ -389,7 +389,7 @@ async def test_calls_that_another_process_saw_begin_are_closed(tmp_path: Path) -
     bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]])
     talk, recorder, left = await in_another_process(bench)
 
-    await talk.resume_turn("", Unfinished({}, ("c9",), left.session), recorder)
+    await talk.resume_turn("", Unfinished({}, {"c9": ("Bash", "make")}, left.session), recorder)
     await talk.close()
 
     assert [(result.tool_call_id, result.facts) for result in recorder.results] == [("c9", ("interrupted",))]

@@ -80,8 +80,8 @@ async def test_a_later_round_goes_on_in_the_session_of_the_agent(tmp_path: Path,
 async def test_another_process_goes_on_in_the_session(tmp_path: Path, recorder: MemoryRecorder) -> None:
     chosen = preset(tmp_path, 'say("text", text=json.dumps([asked, prompt]))', resumes=True)
     talk = conversation(tmp_path, chosen)
-    told = {"c7": ("Bash", "make all")}
-    left = Unfinished(cut=("c7", "c8"), session=AgentSession(agent="double", id="s-9"), told=told)
+    cut = {"c7": ("Bash", "make all"), "c8": ("Read", "")}
+    left = Unfinished(cut=cut, session=AgentSession(agent="double", id="s-9"))
     talk.load([{"role": "user", "content": "one"}], left, recorder)
     reply = await talk.resume_turn("", left, recorder)
     words, prompt = json.loads(reply.text)
@@ -89,7 +89,7 @@ async def test_another_process_goes_on_in_the_session(tmp_path: Path, recorder: 
     assert prompt.startswith("The run was interrupted")
     assert [(one.tool_call_id, one.tool, one.command, one.facts) for one in recorder.results] == [
         ("c7", "Bash", "make all", ("interrupted",)),
-        ("c8", "tool", "", ("interrupted",)),
+        ("c8", "Read", "", ("interrupted",)),
     ]
 
 
