@@ -61,6 +61,8 @@ class GoalController:
     # Whether the agent keeps working during checks. Checks then never run in place, and the agent did all changes of a
     # round, even those made while this program was closed.
     live = False
+    _host: HostedRun | None = None  # the run, once it has started
+    _earlier: EarlierRun | None = None  # the run that `start` continues
 
     @shows_options
     def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> None:
@@ -75,9 +77,7 @@ class GoalController:
         self._goal = goal
         self._options = replace(given, needs_round=True)
         self._agent = NoAgent(self.caller, live=self.live)
-        self._host: HostedRun | None = None
         self._chat = ReportedChat(self.caller)
-        self._earlier: EarlierRun | None = None
 
     @classmethod
     def resume(
@@ -92,7 +92,6 @@ class GoalController:
         self._earlier = earlier = load_earlier(run, self._agent, judge_llm, options)
         assert earlier.goal is not None, "it was loaded"
         self._goal, self._options = earlier.goal, earlier.options
-        self._host = None
         self._chat = ReportedChat(cls.caller, goal_redactor(self._goal, self._options.environ).text)
         self._chat.recall(_reported(earlier, cls.caller))
         return self
