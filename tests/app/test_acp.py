@@ -206,7 +206,7 @@ async def test_a_deadline_ends_an_agent_that_hangs_and_the_run_goes_on_afterward
 
     assert resumed.status == "complete"
     assert "go on with the task" in course.prompts()[1] or "continue" in course.prompts()[1].lower()
-    assert course.events("agent_ran")[-1].note.startswith("its earlier session could not be resumed")
+    assert course.events("agent_ran")[-1].note.startswith("its session could not be resumed")
 
 
 async def test_a_crash_fails_the_run_which_can_be_resumed(tmp_path: Path) -> None:

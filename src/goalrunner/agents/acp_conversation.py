@@ -12,6 +12,7 @@ from goalrunner.agents.acp_process import AcpProcess, Handler, Refusal
 from goalrunner.agents.acp_turn import AcpTurn, Rule
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
+    NEW_SESSION,
     SHORT_ANSWER,
     ExternalConversation,
     denied,
@@ -26,8 +27,6 @@ from goalrunner.core.agent_preset import BudgetName, Scope
 from goalrunner.core.errors import AgentNotInstalled, AgentNotSignedIn, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.connection import ProcessConnector
-
-NEW_SESSION = "its earlier session could not be resumed; a new one began, with the history in its prompt"
 
 CANCELLING = 1.0
 """Seconds that an agent has to end a cancelled turn."""

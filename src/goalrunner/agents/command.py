@@ -13,6 +13,7 @@ from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent, invocation, parser_class
 from goalrunner.agents.external_chat import (
+    NEW_SESSION,
     NOT_STARTED,
     SHORT_ANSWER,
     ExternalConversation,
@@ -33,7 +34,6 @@ from goalrunner.core.ports import Completion, Launcher
 from goalrunner.system.child import describe_status
 from goalrunner.system.launcher import tail_of
 
-NEW_SESSION = "its session could not be resumed; a new one began, with the history in its prompt"
 ENDED_EARLY = "ended, because retrying could not help"
 """The recorded end of a process that was stopped after it reported a permanent failure."""
 

@@ -20,6 +20,7 @@ GO_ON = (
     " what is done already, and go on with the task."
 )
 """The default prompt that continues an interrupted turn."""
+NEW_SESSION = "its session could not be resumed; a new one began, with the history in its prompt"
 LONGEST_HISTORY = 60_000
 """Characters of history in one prompt."""
 _LONGEST_QUOTED = 8_000

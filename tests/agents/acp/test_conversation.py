@@ -381,7 +381,7 @@ async def test_a_lost_session_is_replaced_by_a_new_one_with_the_history_in_the_p
     assert left.session is not None
     assert recorder.sessions[-1].id != left.session.id
     assert recorder.runs[-1].note == (
-        "its earlier session could not be resumed; a new one began, with the history in its prompt"
+        "its session could not be resumed; a new one began, with the history in its prompt"
     )
 
 
