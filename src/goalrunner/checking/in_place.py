@@ -35,7 +35,7 @@ from goalrunner.checking.journal import (
     lock,
     modes_of,
 )
-from goalrunner.checking.undo import Undone, Watchdog, undo
+from goalrunner.checking.undo import Undo, Watchdog, undo
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
@@ -162,7 +162,7 @@ class InPlaceCheck(OpenEnvironment):
             modes=modes,
         )
 
-    async def undo(self) -> Undone:
+    async def undo(self) -> Undo:
         """End the processes of the check, and undo its changes."""
         assert self.journal is not None
         await asyncio.to_thread(end_orphans, self._folder.name)

@@ -18,7 +18,6 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking import journal as journals
@@ -33,37 +32,32 @@ from goalrunner.system import processes
 from goalrunner.system.processes import end_helper, end_orphans, start_helper
 
 
-@dataclass
-class Undone:
-    """What an undo did."""
-
-    kept: Snapshot | None = None
-    """The state before the reset; None if there was nothing to reset."""
-    problems: list[str] = field(default_factory=list)
-    """What could not be undone this time, in words; the journal stays."""
-
-
-async def undo(journal: Journal, store: SnapshotStore) -> Undone:
+async def undo(journal: Journal, store: SnapshotStore) -> Undo:
     """Undo a check whose processes have ended. The steps that fail are named; all others are done nevertheless.
 
     Interrupted at any point and repeated, it ends in the same state.
     """
-    work = _Undo(journal, store)
+    work = Undo(journal, store)
     await asyncio.to_thread(work.put_back)
     with work.step("reset") as needed:
         if needed:
             await work.reset()
-    if not work.result.problems:
+    if not work.problems:
         await asyncio.to_thread(work.remove_journal)
-    return work.result
+    return work
 
 
-class _Undo:
+class Undo:
+    """The undo of one check."""
+
     def __init__(self, journal: Journal, store: SnapshotStore) -> None:
         self._journal = journal
         self._workspace = journal.workspace
         self._store = store
-        self.result = Undone()
+        self.kept: Snapshot | None = None
+        """The state before the reset; None if there was nothing to reset."""
+        self.problems: list[str] = []
+        """What could not be undone this time, in words; the journal stays."""
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[bool]:
@@ -73,7 +67,7 @@ class _Undo:
             yield needed
         except (GoalError, OSError) as error:
             reason = error.message if isinstance(error, GoalError) else error
-            self.result.problems.append(f"{name}: {reason}")
+            self.problems.append(f"{name}: {reason}")
         else:
             if needed:
                 self._journal.set_done(name)
@@ -98,7 +92,7 @@ class _Undo:
         await asyncio.to_thread(journals.modes_of, journal.workspace, skip, enter=True)
         before = await store.snapshot()
         if before.tree != snapshot.tree:
-            self.result.kept = before
+            self.kept = before
             await store.restore(snapshot)
         skip = {*await store.ignored_names(), *journal.own}
         await asyncio.to_thread(self._reset_modes, skip)
