@@ -17,7 +17,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
-from goalrunner.core.errors import RecordError, UsageError, raised
+from goalrunner.core.errors import RecordError, UsageError, raised_limit
 from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall
@@ -256,13 +256,13 @@ def _refuse_low_limits(state: RunState, plan: Plan) -> None:
     run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
     if state.stop_reason is StopReason.MAX_ITERATIONS and rounds is not None and rounds <= state.iterations:
         why = "the only round is used" if rounds == 1 else f"{state.iterations} of {rounds} rounds are used"
-        option = raised("max_iterations", rounds, state.iterations)
+        option = raised_limit("max_iterations", rounds, state.iterations)
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
-        why, option = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", raised("timeout", plan.timeout)
+        why, option = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", raised_limit("timeout", plan.timeout)
     elif found := _known_shortfall(state.model_copy(update={"plan": plan})):
-        why, option = found.words, raised("tokens", plan.tokens or 0, total.tokens)
+        why, option = found.words, raised_limit("tokens", plan.tokens or 0, total.tokens)
         if found.budget != "tokens":
-            option = raised("cost_usd", plan.cost_usd or 0, total.known_cost_usd)
+            option = raised_limit("cost_usd", plan.cost_usd or 0, total.known_cost_usd)
         if found.unknown or (found.budget != "tokens" and total.cost_usd is None):  # unknown use is within no limit
             option = f"{option.split()[0]} inf"
     else:

@@ -221,7 +221,7 @@ LIMIT_OPTIONS = {
 """The option of the command line for each limit of a run."""
 
 
-def raised(name: str, limit: float, used: float = 0.0) -> str:
+def raised_limit(name: str, limit: float, used: float = 0.0) -> str:
     """Return the option of `goal resume` that doubles a limit: "--timeout 20m"."""
     value, size, unit = 2 * max(limit, used), 1, ""
     if name == "timeout":

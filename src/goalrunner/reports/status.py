@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from goalrunner.core.errors import LIMIT_OPTIONS, listed, raised
+from goalrunner.core.errors import LIMIT_OPTIONS, listed, raised_limit
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, RUNNING, UNREADABLE, Summary, redacted_line
 from goalrunner.reports.layout import (
@@ -278,9 +278,9 @@ def _raised(summary: Summary) -> list[str]:
     limits, reason = summary.numbers("limits"), summary.text("stop_reason")
     limit = limits.get(reason)
     if reason == "max_iterations" and limit:
-        return [raised("max_iterations", limit, summary.integer("iterations"))]
+        return [raised_limit("max_iterations", limit, summary.integer("iterations"))]
     if reason == "timeout" and limit:
-        return [raised("timeout", limit)]
+        return [raised_limit("timeout", limit)]
     if reason in ("stalled", "impossible", "denied"):
         return ['--note "..."']
     if reason != "budget_exhausted":
@@ -292,7 +292,7 @@ def _raised(summary: Summary) -> list[str]:
     ):
         limit = limits.get(name)
         if limit and used >= limit:
-            return [raised(name, limit, used)]
+            return [raised_limit(name, limit, used)]
         if limit and is_unknown:  # count what is known, or lift the limit
             options += [f"--allow-unenforced {name}", f"{LIMIT_OPTIONS[name]} inf"]
     return options or [""]
