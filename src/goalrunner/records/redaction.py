@@ -193,7 +193,7 @@ class Redactor:
             while place >= 0:
                 after = bisect_right(starts, place, hi=len(known))
                 is_free = not after or known[after - 1].end <= place
-                begins = place in breaks or formats.begins_word(data, place)
+                begins = place in breaks or not formats.WORD_BEFORE.match(data, place)
                 for rule in rules if is_free else ():
                     token = rule.find(data, place, starts[after]) if begins or rule.inside_words else None
                     if token and data[slice(*token)] not in self._allowed_tokens:

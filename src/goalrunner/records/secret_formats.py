@@ -221,10 +221,5 @@ FORMATS: tuple[TokenFormat, ...] = (
 
 LONGEST = 1 << 16  # bytes of text that a pattern is applied to, from its literal on
 
-_WORD_BEFORE = re.compile(rb"(?<!\\[nrt])(?<!%[0-9A-Fa-f]{2})(?<=[A-Za-z0-9])")
+WORD_BEFORE = re.compile(rb"(?<!\\[nrt])(?<!%[0-9A-Fa-f]{2})(?<=[A-Za-z0-9])")
 """The end of a letter or digit that belongs to a word, unlike that of the escapes `\\n` and `%3D`."""
-
-
-def begins_word(data: bytes, place: int) -> bool:
-    """Return whether a word can begin at a place."""
-    return _WORD_BEFORE.match(data, place) is None
