@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from goalrunner.records.files import SystemClock
+
 
 @dataclass
-class SteppingClock:
-    """The port `Clock`; `advance(seconds)` moves both of its hands."""
+class SteppingClock(SystemClock):
+    """A clock whose two hands are moved by `advance(seconds)`."""
 
     start: datetime = field(default_factory=lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
     seconds: float = 0.0

@@ -15,13 +15,13 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
-from goalrunner.core.ports import Clock
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog
+from goalrunner.records.files import SystemClock
 
 
 @dataclass
-class ManualClock:
+class ManualClock(SystemClock):
     """A clock that moves only by `advance`."""
 
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,9 +43,9 @@ class ManualClock:
 class MemoryLog(EventLog):
     """A log that keeps its records in a list."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: SystemClock | None = None) -> None:
         self.records: list[Record] = []
-        self._clock: Clock = clock or ManualClock()
+        self._clock: SystemClock = clock or ManualClock()
         self._waited = 0.0
         self._stood: float | None = None
 

@@ -23,13 +23,14 @@ from goalrunner.core.events import (
 from goalrunner.core.observation import Observation
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog
+from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import read_transcript
 
 AT = "2026-11-21T20:00:00Z"
 
 
-class Noon:
+class Noon(SystemClock):
     """A clock that stands still."""
 
     def now(self) -> datetime:

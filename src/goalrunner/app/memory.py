@@ -16,11 +16,10 @@ from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError, one_line, record_errors
 from goalrunner.core.events import MemoryKind, MemoryPromoted
 from goalrunner.core.field_types import Frozen, first_problem
-from goalrunner.core.ports import Clock
 from goalrunner.core.summary import observations_of
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, read_records
-from goalrunner.records.files import AppendFile, write_whole
+from goalrunner.records.files import AppendFile, SystemClock, write_whole
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
@@ -110,7 +109,7 @@ def promote(
     home: Path,
     item: str,
     kind: MemoryKind,
-    clock: Clock,
+    clock: SystemClock,
     redactor: Redactor,
     *,
     by: str,

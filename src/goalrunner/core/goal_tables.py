@@ -179,9 +179,7 @@ class CriticConfig(Frozen):
     )
     params: fields.Parameters = Field({}, description="passed on to the model")
     api_base: fields.Address | None = None
-    api_key_env: fields.KeyVariable | None = Field(
-        None, description="name of the environment variable that holds the key"
-    )
+    api_key_env: fields.KeyVariable | None = Field(None, description=_KEY)
 
     @property
     def command(self) -> str:

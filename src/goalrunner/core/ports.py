@@ -1,4 +1,4 @@
-"""Protocols of validators, check environment, judge, critic, clock and child processes; what a run is doing, for live views."""
+"""Protocols of validators, check environment, judge, critic and child processes; what a run is doing, for live views."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, Required, TypedDict, Unpack, runtime_checkable
 
@@ -162,13 +161,6 @@ class Checker(Protocol):
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return why these baseline results fail because of the environment, with the line to type; else an empty text."""
-
-
-class Clock(Protocol):
-    """The time in UTC, and in seconds of a monotonic clock."""
-
-    def now(self) -> datetime: ...
-    def monotonic(self) -> float: ...
 
 
 HIDDEN = "not found in the sandbox"

@@ -17,7 +17,7 @@ from goalrunner.core.events import Event, Record, SecretsReplaced
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, Snapshot, Trail, names_in
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Activity, ActivityObserver, Checker, Clock, Judge, Reviewer, Validator
+from goalrunner.core.ports import Activity, ActivityObserver, Checker, Judge, Reviewer, Validator
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, SnapshotHistory, outcome_of
 from goalrunner.core.verdict import SuiteRecord, ValidatorResult
@@ -25,6 +25,7 @@ from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 if TYPE_CHECKING:
     from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
     from goalrunner.records.event_log import EventLog
+    from goalrunner.records.files import SystemClock
     from goalrunner.snapshots.store import SnapshotStore
 
 _LOGGER = logging.getLogger("goalrunner")
@@ -40,7 +41,7 @@ class Parts:
     log: EventLog
     transcript: TranscriptFile
     artifacts: ArtifactStore
-    clock: Clock
+    clock: SystemClock
     workspace: Path
     scratch: Callable[[str], Path]
     watch: SnapshotStore | None = None  # takes the snapshots; None if the workspace is not the deliverable

@@ -29,8 +29,7 @@ from goalrunner.core.events import (
     ToolResultRecorded,
     UsageRecorded,
 )
-from goalrunner.core.ports import Clock
-from goalrunner.records.files import AppendFile, WriterLock, lock_of
+from goalrunner.records.files import AppendFile, SystemClock, WriterLock, lock_of
 from goalrunner.records.redaction import Redactor
 
 
@@ -150,7 +149,7 @@ class EventLog:
     unfinished is cut, with a warning. Raise RecordError if the log is damaged, in use, or cannot be written.
     """
 
-    def __init__(self, path: Path, clock: Clock, redactor: Redactor, start: LogEnd | None = None) -> None:
+    def __init__(self, path: Path, clock: SystemClock, redactor: Redactor, start: LogEnd | None = None) -> None:
         self._clock = clock
         self._redactor = redactor
         self._lock = WriterLock(lock_of(path))

@@ -209,7 +209,7 @@ def is_written(log: Path) -> bool:
 
 
 class SystemClock:
-    """The machine's clocks, as the port `Clock`."""
+    """The time in UTC, and in seconds of a monotonic clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
