@@ -200,11 +200,12 @@ def spent_parts(state: RunState, usage: Usage, seconds: float) -> list[str]:
 
 def near_limits(state: RunState) -> dict[tuple[str, float], Fact]:
     """Return a warning for each limit that is nearly used up, by its name and value; rounds are numbered anyway."""
-    usage, found = state.total, {}
+    usage, plan = state.total, state.plan
     used = {"timeout": state.elapsed, "tokens": usage.tokens, "cost_usd": usage.known_cost_usd}
-    for (name, amount), text in zip(used.items(), spent_parts(state, usage, state.elapsed), strict=True):
-        limit = getattr(state.plan, name)
-        if limit and amount >= NEARLY * limit:
-            part = figures.share(amount, limit)
+    limits = {"timeout": plan.timeout, "tokens": plan.tokens, "cost_usd": plan.cost_usd}
+    found = {}
+    for index, (name, limit) in enumerate(limits.items()):
+        if limit and used[name] >= NEARLY * limit:
+            text, part = spent_parts(state, usage, state.elapsed)[index], figures.share(used[name], limit)
             found[name, limit] = Fact("warning", f"{text} are spent ({part} of the limit)", tone="warn")
     return found
