@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.cli import main, output, runs
+from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import GoalError, RecordError
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.reports import ci, review
+from goalrunner.reports.figures import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from goalrunner.app.run_options import RunOptions
-    from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
     from goalrunner.core.observation import Change
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
-    from goalrunner.records.run_folder import RunFolder
 
 _STEP = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")  # in a step of GitHub Actions: for annotations and a summary
 _MAX_BYTES = 1 << 16  # bytes of a typed line that are read
@@ -40,8 +42,6 @@ def drive(
 
     `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
     """
-    from goalrunner.records.run_folder import RunFolder
-    from goalrunner.reports.figures import json_text
     from goalrunner.reports.live import open_progress
 
     stream = sys.stderr if json else sys.stdout
@@ -98,8 +98,6 @@ class TerminalApprover:
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Show the request and ask until the answer is a yes or a no."""
         from goalrunner.app.sandbox import person
-        from goalrunner.core.agent_ports import ApprovalAnswer
-        from goalrunner.reports import review
 
         columns = output.columns(self._stream)
         with self._suspended():
@@ -117,8 +115,6 @@ class TerminalApprover:
     async def answer(self, question: str) -> QuestionReply | None:
         """Ask until something is typed."""
         from goalrunner.app.sandbox import person
-        from goalrunner.core.agent_ports import QuestionReply
-        from goalrunner.reports import review
 
         with self._suspended():
             self._say(review.question_text(question, output.columns(self._stream)))
@@ -171,8 +167,6 @@ class CiFiles:
         if not (self.copies or self.environ.keys() & _STEP):
             return
         from goalrunner.app.export import RunChange
-        from goalrunner.reports import ci
-        from goalrunner.reports.review import summary_markdown
 
         state: RunState | None = None
         changed: tuple[Change, ...] = ()
@@ -189,7 +183,7 @@ class CiFiles:
         problems = ci.problems_of(outcome, checks, state.goal_file if state else "", self.environ)
         texts = {
             "--junit": lambda: ci.junit_text(outcome, checks, state.criteria if state else ()),
-            "--summary": lambda: summary_markdown(outcome, files=changed, state=state),
+            "--summary": lambda: review.summary_markdown(outcome, files=changed, state=state),
             "--gitlab": lambda: ci.gitlab_text(problems),
         }
         if ci.is_github(self.environ):
