@@ -30,7 +30,7 @@ GROUPS = {
         "audit": ("judges", "Judge many saved transcripts: files, folders or patterns."),
         "show": ("show", "Show what happened in a run, round by round."),
         "watch": ("show", "Follow a running run from another terminal."),
-        "diff": ("changes", "Print what a run or a round changed, as a unified patch without caches."),
+        "diff": ("changes", "Print what a run or a round changed, as a unified patch."),
         "report": ("export", "Write a run as one HTML file that needs no network."),
         "export": ("export", "Write a verified change as a patch, a branch, or Markdown."),
         "verify": ("show", "Check offline that the records of a run are intact."),

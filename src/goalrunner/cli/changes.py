@@ -20,9 +20,9 @@ def diff(
     json: Annotated[bool, flag("--json", "Print round, changes and patch as JSON.")] = False,
     no_pager: options.NoPager = False,
 ) -> int:
-    """Print what a run or a round changed, as a unified patch without caches.
+    """Print what a run or a round changed, as a unified patch.
 
-    At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with PAGER, by default less. In a
+    Caches of tools are left out. At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with PAGER, by default less. In a
     pipe or a file it is plain, so that `git apply` and `patch` can read it.
     """
     from goalrunner.app.run_snapshots import round_patch, snapshots_of
