@@ -22,8 +22,8 @@ def diff(
 ) -> int:
     """Print what a run or a round changed, as a unified patch.
 
-    Caches of tools are left out. At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with PAGER, by default less. In a
-    pipe or a file it is plain, so that `git apply` and `patch` can read it.
+    Caches of tools are left out. At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with
+    PAGER, by default less. In a pipe or a file it is plain, so that `git apply` and `patch` can read it.
     """
     from goalrunner.app.run_snapshots import round_patch, snapshots_of
     from goalrunner.reports.patches import patch_text, patch_value, stat_text
