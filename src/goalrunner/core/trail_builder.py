@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from goalrunner.core.messages import Block, as_json, at, blocks_of, calls_of, clean, facts_of, items, text, text_of
-from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of
+from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of, trail_with
 
 _SUBAGENTS = frozenset(
     """
@@ -137,12 +137,8 @@ class TrailBuilder:
             number, identifier = self._items[self._response].round, f"o{self._observed + 1}"
             response = Observation(id=identifier, source=RESPONSE, facts=(f"round {number}",), round=number)
             self._items[self._response] = response
-        places = {_key(item): place for item, place in zip(self._items, self._places, strict=True)}
-        return Trail(items=tuple(self._items), read=lambda item: self._read(places[_key(item)]))
-
-
-def _key(item: Observation | Claim) -> str | int:
-    return item.id if isinstance(item, Observation) else id(item)
+        stored = trail_with(zip(self._items, self._places, strict=True))
+        return Trail(items=stored.items, read=lambda item: self._read(stored.read(item)))
 
 
 def command_of(arguments: Any) -> str | None:
