@@ -125,6 +125,11 @@ def test_what_is_wrong_in_the_user_s_file_is_said_with_its_own_path(tmp_path: Pa
     )
 
 
+def test_the_old_name_of_the_variables_of_a_sandbox_is_an_error_that_names_the_new_one() -> None:
+    said = refusal("[agents.mine]\nargv = ['mine']\njailed_env = { A = 'b' }")
+    assert "agents.mine.jailed_env was renamed; write sandbox_env" in said
+
+
 PLACES = "valid: {prompt}, {prompt_file}, {session}, {workspace}, {model}, {args}"
 
 

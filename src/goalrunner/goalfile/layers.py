@@ -259,8 +259,23 @@ def _reason(detail: Any, path: Key) -> str:
     return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(given)}{lifted}"
 
 
+_PARSER = 'was removed; write stream = "claude", or the name of another agent whose parser reads the output'
+_TRIAL = "was removed: goal doctor --try runs one real round with the agent's own provider; remove it"
+_REMOVED = {
+    "clean_proof": 'was removed; write [workspace] check = "in-place" to run validators in the workspace itself',
+    "link": 'was removed; name folders of installed packages with dependencies = ["..."]',
+    "jailed_env": "was renamed; write sandbox_env",
+    **dict.fromkeys(("rules", "session_after"), _PARSER),
+    **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
+}
+"""Keys of earlier versions, with what to write instead."""
+
+
 def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
     key, valid = str(spot.path[-1]), _keys(model, table.path)
+    if key in _REMOVED:
+        spot.wrong_key(f"{spot.label} {_REMOVED[key]}")
+        return
     homes = [header for header, path in _tables(model) if key in _keys(model, path)]
     if homes:
         remedy = f"it belongs {' or '.join(homes)}"
