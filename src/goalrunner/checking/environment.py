@@ -104,9 +104,8 @@ class OpenEnvironment(ABC):
         def differs(path: str) -> bool:
             live = self.target / path
             with contextlib.suppress(OSError):
-                return (
-                    live.is_file() and not live.is_symlink() and not filecmp.cmp(self.files / path, live, shallow=False)
-                )
+                is_file = live.is_file() and not live.is_symlink()
+                return is_file and not filecmp.cmp(self.files / path, live, shallow=False)
             return False
 
         return await asyncio.to_thread(lambda: tuple(filter(differs, self.written())))

@@ -200,10 +200,11 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
         with contextlib.suppress(FileNotFoundError):  # its watchdog has undone it meanwhile
             messages += _replayed(journal, time.monotonic() + patience)
     for report in sorted(journals.checks_folder(home).glob(f"*{_REPORT}")):
-        about, *lines = json.loads(report.read_bytes())
-        if about == str(workspace.resolve()):
-            messages += lines
-            report.unlink()
+        with contextlib.suppress(OSError):  # another command shows it
+            about, *lines = json.loads(report.read_bytes())
+            if about == str(workspace.resolve()):
+                report.unlink()
+                messages += lines
     return tuple(messages)
 
 
