@@ -95,6 +95,6 @@ def test_the_outcome_follows_the_progress_on_stdout(place: Path) -> None:
 def test_green_and_red_differ_where_the_encoding_has_no_marks(place: Path) -> None:
     ended = line(place, "PYTHONIOENCODING=ascii goal run goal.toml")
     assert ended.code == 0, ended
-    marks = [text[11:17] for text in ended.out.splitlines() if " test " in text]
-    assert marks == ["\\u2717", "\\u2713"]
+    marks = [text[11] for text in ended.out.splitlines() if " test " in text]
+    assert marks == ["x", "+"]
     assert "?" not in ended.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import io
@@ -19,6 +20,8 @@ from goalrunner.core.errors import GoalError, UsageError
 if TYPE_CHECKING:
     from goalrunner.reports.layout import Line
 
+_PLAIN = {"✓": "+", "✗": "x", "·": "-", "−": "-", "…": "~", "—": "-", "’": "'"}
+"""Our own signs in ASCII, with the same width."""
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 _ANOTHER = "choose another path"
@@ -36,7 +39,7 @@ class Unwritable(GoalError):
 
 
 def prepare() -> None:
-    """Replace closed standard streams, and let characters that an encoding lacks be written as `\\u2713`."""
+    """Replace closed standard streams, and let characters that an encoding lacks be written in ASCII."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -45,8 +48,16 @@ def prepare() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed before the interpreter started
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr has it
+    codecs.register_error("goal", _in_plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="goal")
+
+
+def _in_plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
 
 
 def say(content: Any) -> None:
