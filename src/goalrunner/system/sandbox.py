@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -284,17 +285,23 @@ def choose(environ: Mapping[str, str], writable: Sequence[Path], *, network: boo
 @cache
 def _tried(program: Path, network: bool) -> Choice:
     reasons = []
-    for sandbox in (Bubblewrap(program), Bubblewrap(program, own_users=True)):
-        # A file of this program may be written outside of the sandbox, and never in it.
-        within, argv = Confinement(network=network), [SHELL, "-c", '[ ! -w "$0" ]', __file__]
-        try:
-            argv = list(sandbox.confine(argv, cwd=Path("/"), within=within))
-            done = subprocess.run(argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            reasons.append(str(error))
-            continue
-        if not done.returncode:
-            return Choice(sandbox)
-        message = done.stderr.decode(errors="replace").strip().removeprefix("bwrap: ").partition("\n")[0]
-        reasons.append(message or f"exit {done.returncode}")
+    with tempfile.TemporaryDirectory(prefix="goal-sandbox-") as made:
+        folder = real_path(Path(made))
+        within = Confinement(readable=(folder,), network=network)
+        for sandbox in (Bubblewrap(program), Bubblewrap(program, own_users=True)):
+            try:
+                argv = sandbox.confine([SHELL, "-c", "! (echo > made)"], cwd=folder, within=within)
+                done = subprocess.run(
+                    argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                reasons.append(str(error))
+                continue
+            if not done.returncode:
+                return Choice(sandbox)
+            message = done.stderr.decode(errors="replace").strip().removeprefix("bwrap: ").partition("\n")[0]
+            is_open = (folder / "made").exists()
+            reasons.append(
+                "it lets commands write read-only folders" if is_open else message or f"exit {done.returncode}"
+            )
     return Choice(None, f"{program} fails ({reasons[0]})", _ALLOW_NAMESPACES)
