@@ -100,13 +100,14 @@ async def test_a_failure_ends_the_run_in_its_first_round(place: Path, tmp_path: 
 @pytest.mark.parametrize(
     "agent", [AgentConfig(use="none"), AgentConfig(use="command", command=("no-such-agent", "{prompt}"))]
 )
-async def test_a_program_that_is_not_there_is_refused_before_a_run_is_made(
+async def test_a_program_that_is_not_there_fails_before_anything_runs(
     place: Path, tmp_path: Path, agent: AgentConfig
 ) -> None:
     chosen = Preset(argv=("no-such-agent", "-p"), install="npm install -g no-such-agent")
-    with pytest.raises(AgentNotInstalled, match="no-such-agent: not found"):
-        await run(goal(place, agent, agents={"none": chosen}), tmp_path / "home")
-    assert not list((tmp_path / "home").glob("runs/*"))
+    outcome, events = await run(goal(place, agent, agents={"none": chosen}), tmp_path / "home")
+    assert (outcome.status, outcome.exit_code) == ("failed", 4)
+    assert "no-such-agent" in outcome.message
+    assert not [event for event in events if event.type == "round_started"]
 
 
 async def test_each_retry_begins_afresh_where_context_is_not_kept(place: Path, tmp_path: Path) -> None:

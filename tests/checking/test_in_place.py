@@ -410,6 +410,9 @@ async def test_a_removed_folder_of_the_journal_loses_only_what_was_in_it(scene: 
     differing = {path for path in before if found.get(path) != before[path] and not path.startswith(".git/")}
     assert differing == {"build", "build/out.bin"}
     assert f"{scene.workspace}/build: the check removed" in raised.value.message
+    assert scene.journals() == []
+    async with scene.opened():
+        pass  # the next check is not refused
 
 
 async def test_a_mount_point_is_refused_and_the_rest_undone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,19 @@ def test_the_old_function_messages_are_understood() -> None:
     assert shown(messages)[0] == "[o1] bash round 1 $ ls > a.txt"
 
 
+@pytest.mark.parametrize("name", ["task", "delegate", "TaskOutput"])
+@pytest.mark.parametrize("text", ["", "done: 4 orders"])
+def test_a_program_may_name_its_tools_as_other_agents_name_their_sub_agents(name: str, text: str) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    chat: list[dict[str, Any]] = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": text},
+    ]
+    (item,) = trail_of(chat).items
+    assert isinstance(item, Observation)
+    assert item.source == name
+
+
 def test_a_tool_that_hands_back_what_the_agent_gave_it_observes_nothing() -> None:
     messages: list[Message] = [
         {"role": "user", "content": "Go."},

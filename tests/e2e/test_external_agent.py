@@ -132,8 +132,8 @@ def test_a_missing_program_is_4_before_anything_runs(place: Path, own_home: Path
     path.write_text(path.read_text().replace('"./agent.sh"', '["no-such-agent", "--x"]'))
     ended = goal("run", path, cwd=place)
     assert ended.code == 4, ended
-    assert "no-such-agent: not found" in ended.err
-    assert not list((own_home / "runs").glob("*"))
+    assert "no-such-agent: not found" in ended.out
+    assert outcome_of(own_home)["iterations"] == 0
 
 
 def test_an_agent_with_a_preset_of_the_goals_own(place: Path, own_home: Path) -> None:

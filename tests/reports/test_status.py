@@ -192,10 +192,12 @@ def test_what_weakens_the_proof_stands_in_the_status() -> None:
     )
 
 
-def test_labels_are_in_a_list_without_their_paths() -> None:
+def test_labels_have_their_own_row_in_a_list_on_a_terminal() -> None:
     labelled = [summary(labels=["checks changed: tests/test_a.py", "flaky: tests"]), summary()]
+    rows = listing_text(labelled, NOW, columns=80).splitlines()
+    assert rows[2] == "  labels: checks changed, flaky"
+    assert [row.startswith("k3f9") for row in rows] == [False, True, False, True]
     assert "[checks changed, flaky] Make parse()" in listing_text(labelled, NOW)
-    assert "[checks changed" in listing_text(labelled, NOW, columns=80)
 
 
 def test_a_red_validator_keeps_its_lines_in_the_status() -> None:

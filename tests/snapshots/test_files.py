@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,53 @@ async def test_a_file_in_place_of_an_ignored_folder_is_seen(store: SnapshotStore
     shutil.rmtree(workspace / "out")
     write(workspace, {"out": "a file"})
     assert await store.snapshot() != first
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+async def test_what_replaces_an_ignored_folder_is_listed_as_what_it_is(tmp_path: Path, kind: str) -> None:
+    workspace = make_repository(tmp_path / "work", {"a.txt": "one", ".gitignore": "dist\n"})
+    write(workspace, {"dist/x": "1"})
+    store = SnapshotStore(workspace, tmp_path / "home")
+    await store.snapshot()
+    assert await store.ignored_names() == ("dist/",)
+    shutil.rmtree(workspace / "dist")
+    if kind == "file":
+        (workspace / "dist").write_text("OK")
+    else:
+        (workspace / "dist").symlink_to(tmp_path)
+    assert await store.ignored_names() == ("dist",)
+    store.close()
+
+
+async def test_an_ignored_file_that_appears_while_git_is_asked_is_listed_the_next_time(
+    store: SnapshotStore, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.snapshot()
+    calls: list[int] = []
+
+    def late(root: bytes, ignored: Collection[bytes]) -> Look | None:
+        calls.append(len(calls))
+        if len(calls) == 2:  # the first look shows another name, the second comes after git's answer
+            write(workspace, {"planted.log": "1"})
+        return look_at(root, ignored)
+
+    monkeypatch.setattr("goalrunner.snapshots.store.look_at", late)
+    write(workspace, {"new.txt": "1"})
+    await store.ignored_names()
+    assert await store.ignored_names() == ("planted.log",)
+
+
+def test_a_file_counts_as_changed_just_before_for_three_seconds(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems keep times in whole seconds."""
+    write(workspace, {"a.txt": "one"})
+    now = time.time_ns()
+    for seconds, racy in ((2, True), (4, False)):
+        monkeypatch.setattr(time, "time_ns", lambda later=now + seconds * 10**9: later)
+        look = look_at(os.fsencode(workspace), ())
+        assert look is not None
+        assert (b"a.txt" in look.racy) == racy
 
 
 async def test_an_ignored_file_that_the_repository_tracks_is_watched_after_its_return(tmp_path: Path) -> None:

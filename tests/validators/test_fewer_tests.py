@@ -83,6 +83,14 @@ def test_names_of_rust_that_cannot_be_read_are_not_missed() -> None:
     assert comparison(base, one)[1] == "1 protected test did not run: tests/it.rs::adds"
 
 
+def test_go_without_a_package_that_has_tests_has_no_summary() -> None:
+    record, _ = record_of(Output("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n"), (), "")
+    now = ValidatorResult(name="tests", passed=True, summary="exit 0", suite=record)
+    passed, why, labels = comparison(result(count(2, runner="go test")), now, suite=False)
+    assert (record.counts, passed, labels) == ((), False, ())
+    assert why == "no summary of go test, which printed one at the start"
+
+
 def test_a_package_that_could_not_be_built_must_run_a_test() -> None:
     passed, why, _ = comparison(recorded("unbuilt-go"), recorded("exit-go"))
     assert (passed, why) == (False, "1 protected test did not run: go test example/sum")

@@ -128,7 +128,8 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     goal = within_parent(goal, options.home)
     config = resolve(goal, options)
     if options.conversation is None:
-        config.check_agent()  # before a run is made and LiteLLM is imported
+        for llm in config.models.values():
+            llm.check()  # before a run is made and LiteLLM is imported
     warm_up([llm.model for llm in config.models.values() if isinstance(llm, ProviderModel)])
     earlier: tuple[Message, ...] = ()
     if options.continues is not None:

@@ -182,5 +182,5 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
     if agent.protocol == "command" and agent.guarding_key:
         raise UsageError(
             f"{name}, driven by its command line, does not ask before it acts, so {agent.guarding_key} cannot be enforced",
-            'remove it, or use an agent that asks: protocol = "acp"',
+            'remove it, or use an agent that asks: [agent] use = "acp", or protocol = "acp" beside its name',
         )

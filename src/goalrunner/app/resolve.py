@@ -90,17 +90,13 @@ class RunConfig:
             labels.append(HIDDEN_READABLE)
         return tuple(labels)
 
-    def check_agent(self) -> None:
-        """Check that the agent is installed, and that the models have their keys. Raise GoalError."""
+    def check_requirements(self) -> None:
+        """Check agent, models and validators before anything is spent. Raise GoalError."""
         if self.agent is not None:
             policy = self.sandbox.agent_policy(self.sandbox.home, self.agent.preset.home)
             check_installed(self.agent, self.workspace, self.options.environ, policy)
         for llm in self.models.values():
             llm.check()
-
-    def check_requirements(self) -> None:
-        """Check agent, models and validators before anything is spent. Raise GoalError."""
-        self.check_agent()
         refuse_invalid_commands(self.goal, self.options.environ)
 
     async def preflight(self) -> tuple[str, ...]:

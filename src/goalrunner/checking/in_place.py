@@ -74,6 +74,11 @@ class InPlace:
             why = f"the workspace is not as it was before the check: {'; '.join(undone.problems)}"
             hint = f"what was set aside is in {check.journal.folder}; the next command tries again to restore it"
             raise EnvironmentFailed(why, hint, permanent=True)
+        if undone.lost:
+            hint = "what git does not ignore was restored; change the validator so that it keeps GOAL_HOME"
+            raise EnvironmentFailed(
+                f"the check removed what was set aside: {'; '.join(undone.lost)}", hint, permanent=True
+            )
 
 
 class InPlaceCheck(OpenEnvironment):

@@ -58,6 +58,8 @@ class Undo:
         """The state before the reset; None if there was nothing to reset."""
         self.problems: list[str] = []
         """What could not be undone this time, in words; the journal stays."""
+        self.lost: list[str] = []
+        """What was set aside and removed by the check. A snapshot may contain it."""
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[bool]:
@@ -81,8 +83,8 @@ class Undo:
                     os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
         for move in self._journal.moves:
             with self.step(move.path) as needed:
-                if needed:
-                    _move_back(move)
+                if needed and not _move_back(move):
+                    self.lost.append(f"{move.path}: the check removed {os.path.dirname(move.aside)}")
 
     async def reset(self) -> None:
         """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
@@ -144,19 +146,19 @@ class Undo:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _move_back(move: Move) -> None:
-    """Put a live path back in place of its replacement. Raise OSError."""
+def _move_back(move: Move) -> bool:
+    """Put a live path back in place of its replacement; return False if the live one is missing. Raise OSError."""
     waiting, now = lstat(move.aside), lstat(move.path)
     if move.inode and not waiting:
-        if now is None or now.st_ino != move.inode:  # else it was never set aside, or is back already
-            raise FileNotFoundError(f"the check removed {os.path.dirname(move.aside)}")
-        return
+        # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.
+        return now is not None and now.st_ino == move.inode
     if move.copy and waiting:
         keep_objects(move.path, move.aside)
     make_parents(move.root, move.path)
     remove(Path(move.path))
     if waiting:
         os.rename(move.aside, move.path)
+    return True
 
 
 _SCRIPT = """\
@@ -233,6 +235,8 @@ def _undone(journal: Journal) -> list[str]:
     if undone.problems:
         return [f"{what} is not undone: {'; '.join(undone.problems)}. See {journal.folder}."]
     lines = [f"{what} was undone."]
+    if undone.lost:
+        lines.append(f"Removed by the check and not restored: {'; '.join(undone.lost)}.")
     if undone.kept:
         lines.append(f"Files in {journal.workspace} were reset; the state before is snapshot {undone.kept.id[:12]}.")
     return lines

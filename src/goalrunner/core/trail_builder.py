@@ -52,11 +52,20 @@ class _Call:
 class TrailBuilder:
     """Collects the items of a chat in order. `reporter` is the program that reports the results, if it is an external one.
 
-    `store` keeps a text elsewhere and returns its place; `read` returns the text at a place.
+    `subagents`: whether results of tools with names like `task` are reports of other agents, and so claims. `store`
+    keeps a text elsewhere and returns its place; `read` returns the text at a place.
     """
 
-    def __init__(self, reporter: str = "", store: Callable[[str], Any] = str, read: Callable[[Any], str] = str) -> None:
+    def __init__(
+        self,
+        reporter: str = "",
+        store: Callable[[str], Any] = str,
+        read: Callable[[Any], str] = str,
+        *,
+        subagents: bool = True,
+    ) -> None:
         self.reporter = reporter
+        self._subagents = subagents
         self._store, self._read = store, read
         self._items: list[Observation | Claim] = []
         self._places: list[Any] = []
@@ -92,7 +101,7 @@ class TrailBuilder:
             command=clean(_shown(tool, arguments, line)),
             given=frozenset(_strings(arguments)),
             forgeable=next(iter(writes), "") or self._written.of_call(tool, arguments, line),
-            summary=summary or _letters(tool) in _SUBAGENTS,
+            summary=summary or (self._subagents and _letters(tool) in _SUBAGENTS),
         )
 
     def wrote(self, path: str) -> None:
@@ -111,7 +120,8 @@ class TrailBuilder:
         """
         call = self._calls.pop(identifier, None) or _Call(source_of(clean(tool)) if tool else "tool")
         # TaskOutput returns the output of a background command, or the report of another agent.
-        is_report = call.summary or (call.tool == "TaskOutput" and _COMMAND_TASK not in text[:_HEAD])
+        is_output = self._subagents and call.tool == "TaskOutput"
+        is_report = call.summary or (is_output and _COMMAND_TASK not in text[:_HEAD])
         if is_report or text.strip() in call.given:
             self.said(text, summary=is_report)
             return
@@ -261,7 +271,7 @@ def trail_of(
 
     `content` is a string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for calls and results.
     """
-    trail = TrailBuilder()
+    trail = TrailBuilder(subagents=False)  # a program's own tools may have any name
     for message in messages:
         add_message(trail, message)
     return trail.finish(deliverable)

@@ -29,6 +29,8 @@ _MIN_GOAL, _NARROWEST = 16, 8
 """With fewer columns for the goal, other columns are left out; it always has the second number."""
 _DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS")
 """Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
+_ROWS = 4
+"""Rows of a terminal that the labels of a run may take."""
 _WAITING = 5
 """Waiting runs that are listed below the table."""
 
@@ -43,7 +45,7 @@ def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
     rows = [row if columns is None else cut(row, columns) for row in table(cells)]
     if missing := [(one.name, one_line(one.install)) for one in found if not one.installed and one.install]:
         rows += ["", "not installed:", *table(missing)]
-    return lines_text([*rows, "", *wrap(_OTHERS, columns or len(_OTHERS), 4)])
+    return lines_text([*rows, "", *wrap(_OTHERS, columns or len(_OTHERS), _ROWS)])
 
 
 def _agent_cells(one: AgentFacts) -> tuple[str, ...]:
@@ -109,26 +111,32 @@ def forgotten_text(items: Sequence[MemoryItem]) -> str:
 def listing_text(summaries: Sequence[Mapping[str, Any]], now: datetime, columns: int | None = None) -> str:
     """Return a row for each run, in the order given; empty for none. `columns` is the width of a terminal.
 
-    On a terminal, goals are cut to the width, and columns are left out if that is not enough.
+    On a terminal, goals are cut to the width, columns are left out if that is not enough, and labels have a row of
+    their own.
     """
     shown = [Summary(summary) for summary in summaries]
     if not shown:
         return ""
-    cells: list[tuple[str, ...]] = [_RUN_HEADINGS, *(_run_cells(summary, now) for summary in shown)]
+    cells: list[tuple[str, ...]] = [_RUN_HEADINGS, *(_run_cells(summary, now, columns is None) for summary in shown)]
     for name in _DISPENSABLE:
         if columns is None or table_room(cells, columns) >= _MIN_GOAL:
             break
         place = cells[0].index(name)
         cells = [(*row[:place], *row[place + 1 :]) for row in cells]
+    heading, *rows = table(cells, columns, _NARROWEST)
+    lines = [heading]
+    for row, summary in zip(rows, shown, strict=True):
+        lines.append(row)
+        if columns is not None and (names := _label_names(summary)):
+            lines += [f"  {part}" for part in wrap(f"labels: {names}", columns - 2, _ROWS)]
     waiting = [line for line in map(waiting_line, shown) if line]
     more = [f"and {len(waiting) - _WAITING} more runs wait"] if len(waiting) > _WAITING else []
-    return lines_text([*table(cells, columns, _NARROWEST), *([""] if waiting else []), *waiting[:_WAITING], *more])
+    return lines_text([*lines, *([""] if waiting else []), *waiting[:_WAITING], *more])
 
 
-def _run_cells(summary: Summary, now: datetime) -> tuple[str, ...]:
+def _run_cells(summary: Summary, now: datetime, labelled: bool) -> tuple[str, ...]:
     score, limit = summary.number("score"), summary.number("max_iterations")
-    rounds, tokens = summary.integer("iterations"), summary.tokens
-    labels = ", ".join(dict.fromkeys(label.partition(":")[0] for label in summary.texts("labels")))  # without paths
+    rounds, names, tokens = summary.integer("iterations"), _label_names(summary), summary.tokens
     known = UNKNOWN if tokens is None else f"{'>= ' if summary.integer('uncounted_calls') else ''}{tokens:,}"
     cost = summary.cost.replace(figures.UNKNOWN_COST, UNKNOWN).replace("at least ", ">= ")
     return (
@@ -138,8 +146,13 @@ def _run_cells(summary: Summary, now: datetime) -> tuple[str, ...]:
         figures.score(score) if score is not None else "-",
         *((known, cost) if summary.has_spent else ("-", "-")),
         figures.age(summary.text("started_at"), now) or "-",
-        one_line((f"[{labels}] " if labels else "") + summary.text("objective")),
+        one_line((f"[{names}] " if labelled and names else "") + summary.text("objective")),
     )
+
+
+def _label_names(summary: Summary) -> str:
+    """Return the labels of a run without their paths."""
+    return one_line(", ".join(dict.fromkeys(label.partition(":")[0] for label in summary.texts("labels"))))
 
 
 def waiting_line(summary: Summary) -> str:

@@ -126,13 +126,15 @@ def read_manifest(data: bytes) -> dict[str, Entry]:
 
 _MOST = 4_000
 """Files and folders; git is faster in a larger workspace."""
+_COARSE = 3_000_000_000
+"""Nanoseconds: some file systems keep times in steps of one or two seconds."""
 _RACY_BYTES = 4_000_000
 """Most bytes to hash at one look."""
 
 
 @dataclass
 class Look:
-    """The names in each folder, and the signature of each file, without what is ignored.
+    """The names in each folder (those of folders end with a slash), and the signature of each file that is not ignored.
 
     `racy` has a hash of each file that changed just before: it may change again without another signature. If these are
     too many bytes, the hash is empty, and the file counts as changed.
@@ -167,7 +169,7 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
             folder = waiting.pop()
             with os.scandir(os.path.join(root, folder)) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
-            look.names[folder] = [entry.name for entry in found]
+            look.names[folder] = [entry.name + b"/" * entry.is_dir(follow_symlinks=False) for entry in found]
             for entry in found:
                 path = os.path.join(folder, entry.name)
                 info = entry.stat(follow_symlinks=False)
@@ -178,7 +180,7 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
                     waiting.append(path)
                     continue
                 look.files[path] = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-                if now - max(info.st_ctime_ns, info.st_mtime_ns) < _TICK:
+                if now - max(info.st_ctime_ns, info.st_mtime_ns) < _COARSE:
                     bytes_left -= info.st_size
                     look.racy[path] = content_hash(entry.path, info.st_mode) if bytes_left >= 0 else b""
             if len(look.files) + len(look.names) > _MOST:

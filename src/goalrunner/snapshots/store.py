@@ -149,6 +149,7 @@ class SnapshotStore(SnapshotReader):
         wanted = set(paths) & changes if paths else changes
         async with self._turn:
             (await self._ready()).doubt(map(raw, changes))
+            self._seen = None
             there, then = await self.entries(before), await self.entries(snapshot)
             gone = [path for path in wanted if path in there and path not in then and (paths or not there[path].stored)]
             await asyncio.to_thread(self._remove, gone)
@@ -218,6 +219,7 @@ class SnapshotStore(SnapshotReader):
             with contextlib.suppress(OSError):
                 is_same: bool = await asyncio.to_thread(before.is_same, look, self._root)
                 if is_same:
+                    self._seen = look
                     return self._content
         self._seen = None
         self._content = await index.update()
@@ -236,7 +238,8 @@ class SnapshotStore(SnapshotReader):
                 return look
         ignored = await index.ignored()
         look = await asyncio.to_thread(look_at, self._root, ignored)
-        self._ignored = look, ignored
+        # A path that appeared between the two is in the names, but may be missing in the list.
+        self._ignored = (look, ignored) if await index.ignored() == ignored else None
         return look
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
