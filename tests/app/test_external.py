@@ -97,6 +97,15 @@ async def test_a_failure_ends_the_run_in_its_first_round(place: Path, tmp_path: 
     assert "double login" in outcome.message
 
 
+async def test_a_script_without_permission_is_named_with_what_to_type(place: Path, tmp_path: Path) -> None:
+    (place / "agent.sh").write_text("#!/bin/sh\n")
+    outcome, _ = await run(
+        goal(place, AgentConfig(use="command", command=("./agent.sh", "{prompt}"))), tmp_path / "home"
+    )
+    assert (outcome.status, outcome.exit_code) == ("failed", 4)
+    assert "./agent.sh: not executable: chmod +x ./agent.sh" in outcome.message
+
+
 @pytest.mark.parametrize(
     "agent", [AgentConfig(use="none"), AgentConfig(use="command", command=("no-such-agent", "{prompt}"))]
 )

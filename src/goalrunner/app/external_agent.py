@@ -148,7 +148,8 @@ def check_installed(
         return
     external = ExternalAgent(agent.name, agent.preset, workspace, {})
     if not path:
-        raise not_installed(external, f"{program}: not found")
+        is_file = "/" in program and (workspace / program).is_file()
+        raise not_installed(external, f"{program}: {f'not executable: chmod +x {program}' if is_file else 'not found'}")
     if policy is not None and (hidden := hidden_path((path,), policy, workspace)):
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
