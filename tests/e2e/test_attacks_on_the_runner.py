@@ -87,7 +87,7 @@ def test_a_copy_is_not_written_through_links_of_the_agent(place: Path, tmp_path:
     (place / "out").mkdir()
     script = f"rm -rf out; ln -s {victim} out; touch done"
     ended = drive(place, script, "--output", "out/result.json")
-    assert (ended.code, "a folder of its path was replaced" in ended.err) == (4, True), ended
+    assert (ended.code, "a folder of its path became a link" in ended.err) == (4, True), ended
     assert (victim / "result.json").read_text() == "precious"
     assert "complete" in ended.out
 

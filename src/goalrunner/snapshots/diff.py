@@ -89,7 +89,7 @@ class SnapshotReader:
 
     async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return everything that differs, sorted by path; repositories as `.git` or `vendor/lib/.git`."""
-        [step] = await self._steps((old, new))
+        [step] = await self._steps([(old, new)])
         return tuple(Change(path=path, kind=_kind(path, *pair)) for path, pair in sorted(step.items()))
 
     async def differences(self, snapshots: Sequence[Snapshot]) -> list[Step]:
@@ -97,7 +97,7 @@ class SnapshotReader:
 
         At most two git processes run, however many snapshots there are.
         """
-        steps = await self._steps(snapshots)
+        steps = await self._steps(list(pairwise(snapshots)))
         return [{path: pair for path, pair in step.items() if not self._passing.match(path)} for step in steps]
 
     async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat:
@@ -128,20 +128,18 @@ class SnapshotReader:
     async def patches(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[str]:
         """Return a unified patch for each pair, without caches and the goal's `outputs`."""
         found = []
-        for old, new in pairs:
-            everything, changes = await self.all_changes(old, new), await self.changes(old, new)
-            paths = [change.path for change in changes] if len(changes) < len(everything) else []
-            is_empty = everything and not changes
-            found.append("" if is_empty else await self.diff(old, new, paths, errors="surrogateescape"))
+        for (old, new), step in zip(pairs, await self._steps(pairs), strict=True):
+            kept = [path for path in step if not self._passing.match(path)]
+            paths = kept if len(kept) < len(step) else []
+            found.append(await self.diff(old, new, paths, errors="surrogateescape") if kept else "")
         return found
 
-    async def _steps(self, snapshots: Sequence[Snapshot]) -> list[Step]:
-        """Return for each pair of neighbours what differs, repositories included."""
-        pairs = list(pairwise(snapshots))
+    async def _steps(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[Step]:
+        """Return for each pair what differs, repositories included."""
         steps = await self._rows(pairs)
         # By step: the lists of unstored content before and after, as ids of blobs; empty if they are the same.
         lists = [tuple(side.partition(" ")[2] for side in step.pop(_MANIFEST, ("", ""))) for step in steps]
-        names = {snapshot.repository for snapshot in snapshots}.union(*lists)
+        names = {snapshot.repository for pair in pairs for snapshot in pair}.union(*lists)
         blobs = {"": b"{}", **await self._blobs(sorted(names - {""}))}
         for step, (old, new), (before, after) in zip(steps, pairs, lists, strict=True):
             was = _beside_the_tree(blobs[before], blobs[old.repository])
