@@ -217,8 +217,7 @@ class SnapshotStore(SnapshotReader):
         look, before = await self._look(index), self._seen
         if look and before:
             with contextlib.suppress(OSError):
-                is_same: bool = await asyncio.to_thread(before.is_same, look, self._root)
-                if is_same:
+                if before.is_same(look, self._root):
                     self._seen = look
                     return self._content
         self._seen = None
