@@ -92,6 +92,24 @@ for _ in range(2):
     assert _run(code, tmp_path) == "broken\nbroken\n"
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_models_of_the_import_are_built_at_their_first_use(tmp_path: Path, moved: bool) -> None:
+    (tmp_path / "litellm.py").write_text("import pydantic\nclass Model(pydantic.BaseModel):\n    number: int\n")
+    code = f"""
+import sys
+sys.path.insert(0, ".")
+from pydantic import BaseModel, RootModel, TypeAdapter
+if {moved}:
+    sys.modules["pydantic._internal._config"] = None
+from goalrunner.llm import library
+class After(library.litellm().Model):
+    pass
+model = library.litellm().Model
+print(model.__pydantic_complete__, After.__pydantic_complete__, model(number="3"), model.__pydantic_complete__)
+"""
+    assert _run(code, tmp_path) == f"{moved} True number=3 True\n"
+
+
 @pytest.mark.slow
 def test_an_import_that_failed_late_succeeds_when_it_is_tried_again(tmp_path: Path) -> None:
     code = """
