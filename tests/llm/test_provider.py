@@ -234,8 +234,9 @@ async def test_a_whole_answer_that_is_cut_is_tried_again() -> None:
 async def test_a_streamed_answer_that_never_has_its_end_is_unavailable() -> None:
     with ModelServer([cut("half an", clean=True)] * 3) as server, pytest.raises(ProviderUnavailable) as raised:
         await _model(server).complete(ASK, on_text=_unheard)
-    assert raised.value.message == (
-        f"openai/x at {server.base_url} did not answer after 2 retries: cut stream: the answer ended early"
+    # Newer versions of LiteLLM word the reason themselves.
+    assert raised.value.message.startswith(
+        f"openai/x at {server.base_url} did not answer after 2 retries: cut stream: "
     )
 
 
