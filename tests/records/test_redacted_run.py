@@ -54,9 +54,14 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
+def pin() -> str:
+    return "4711"
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pin: str) -> Kept:
     monkeypatch.setenv("DEPLOY_TOKEN", SECRET)
-    monkeypatch.setenv("PIN", "4711")
+    monkeypatch.setenv("PIN", pin)
     workspace = tmp_path / "work"
     workspace.mkdir()
     (workspace / "deploy.env").write_text(f"token {TOKEN}\nkey {SECRET}\npin 4711\nticket ACME-42 ACME-7\n")
@@ -73,6 +78,11 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
 
 
 def test_a_quote_around_a_secret_holds(kept: Kept) -> None:
+    assert kept.outcome.passed, kept.outcome
+
+
+@pytest.mark.parametrize("pin", ["47"])
+def test_a_short_secret_that_occurs_in_hashes_does_not_stop_the_run(kept: Kept) -> None:
     assert kept.outcome.passed, kept.outcome
 
 

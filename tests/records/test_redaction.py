@@ -110,6 +110,16 @@ def test_json_values_are_redacted_in_depth() -> None:
     }
 
 
+@pytest.mark.parametrize("hashed", ["a47" + "0" * 37, "a47" + "0" * 61, "00000000-0047-4000-8000-000000000047"])
+def test_a_hash_in_json_stays_if_a_short_secret_occurs_in_it(hashed: str) -> None:
+    redactor = Redactor({"PIN": "47"}, extra=["$PIN"])
+    assert redactor.json([hashed, hashed + "!"]) == [hashed, redactor.text(hashed) + "!"]
+    assert "47" not in redactor.text(hashed)
+    assert Redactor({"KEY": hashed}, names=["KEY"]).json([hashed]) == ["[redacted:KEY]"]
+    assert Redactor({"KEY": hashed[:20]}, names=["KEY"]).json([hashed]) == [f"[redacted:KEY]{hashed[20:]}"]
+    assert Redactor({}, extra=["/^[0-9a-f-]+$/"]).json([hashed]) == ["[redacted:extra]"]
+
+
 def test_bytes_that_are_no_text_are_redacted_too() -> None:
     assert REDACTOR.data(b"\xff\xfe" + TOKEN.encode() + b"\x80") == b"\xff\xfe[redacted:GITHUB_TOKEN]\x80"
 

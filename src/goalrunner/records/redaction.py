@@ -20,6 +20,8 @@ LONGEST_LINE = 1 << 16
 across two such pieces."""
 
 _BLOCK = 1 << 20  # bytes of a stream that are searched at once, at least
+_HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # or a UUID
+_BY_CHANCE = 16  # characters; a hash contains no secret of this length by chance
 _CODED = 4  # how many times longer control codes may make a secret in a stream
 
 
@@ -90,16 +92,24 @@ class Redactor:
         return b"".join(self.chunks((data,)))
 
     def json(self, value: Any, keep: Collection[str] = _CHAT_WORDS) -> Any:
-        """Return a JSON value without secrets in its strings and keys; the strings in `keep` stay."""
+        """Return a JSON value without secrets in its strings and keys; the strings in `keep` stay.
+
+        A string that is a hash stays, too, unless a long part of it is secret: a PIN of four digits occurs in one of a
+        thousand hashes, and a record could not be read back without it.
+        """
         match value:
             case str():
-                return value if value in keep else self.text(value)
+                return value if value in keep or self._is_hash(value) else self.text(value)
             case Mapping():
                 return {self.json(key, keep): self.json(item, keep) for key, item in value.items()}
             case list() | tuple():
                 return [self.json(item, keep) for item in value]
             case _:
                 return value
+
+    def _is_hash(self, text: str) -> bool:
+        """Return whether a text is a hash, with no secret but those that are short enough to occur in it by chance."""
+        return bool(_HASH.fullmatch(text)) and all(span.end - span.start < _BY_CHANCE for span in self._spans(text.encode()))
 
     def chunks(self, chunks: Iterable[bytes], *, is_cut: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
         """Yield a stream without secrets, also those that lie across two chunks. Hold a few megabytes at most.
