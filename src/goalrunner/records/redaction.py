@@ -109,7 +109,9 @@ class Redactor:
 
     def _is_hash(self, text: str) -> bool:
         """Return whether a text is a hash, with no secret but those that are short enough to occur in it by chance."""
-        return bool(_HASH.fullmatch(text)) and all(span.end - span.start < _BY_CHANCE for span in self._spans(text.encode()))
+        return bool(_HASH.fullmatch(text)) and all(
+            span.end - span.start < _BY_CHANCE for span in self._spans(text.encode())
+        )
 
     def chunks(self, chunks: Iterable[bytes], *, is_cut: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
         """Yield a stream without secrets, also those that lie across two chunks. Hold a few megabytes at most.
