@@ -31,6 +31,15 @@ _MADE: dict[str, Any] = {
     "workspace": {"protect": ["tests/**"], "setup": "mkdir -p made && echo no > made/it"},
 }
 _MADE_FILES = {".gitignore": "made/\n", "tests/t.sh": "exit 0\n"}
+_FORGER = """\
+import importlib.util, marshal, os, sys
+info, cache = os.stat(sys.argv[1]), importlib.util.cache_from_source(sys.argv[1])
+numbers = (0, int(info.st_mtime), info.st_size)
+os.makedirs(os.path.dirname(cache), exist_ok=True)
+with open(cache, "wb") as file:
+    file.write(importlib.util.MAGIC_NUMBER + b"".join(number.to_bytes(4, "little") for number in numbers))
+    file.write(marshal.dumps(compile("THREE = -1", sys.argv[1], "exec")))
+"""
 _FIX = write_file("src/calc.py", RIGHT)
 
 
@@ -38,6 +47,11 @@ def _venv(arena: Arena) -> None:
     python = Path(sys.executable).resolve()
     subprocess.run([python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True)
     (_site(arena) / "helper.py").write_text("THREE = 3\n")
+
+
+def _venv_and_forger(arena: Arena) -> None:
+    _venv(arena)
+    (arena.folder / "forge.py").write_text(_FORGER)
 
 
 def _site(arena: Arena) -> Path:
@@ -103,6 +117,15 @@ REFUSED = cases(
         files=_FILES,
         goal=_goal(protect=["tests/**"]),
         prepare=_venv,
+    ),
+    Attack(
+        "compiled module in an installed environment",
+        "a forged helper.pyc with the time and size of the installed helper.py",
+        "check: exit 1",
+        ((_in_site(".venv/bin/python ../forge.py $d/helper.py"),),),
+        files=_FILES,
+        goal=_goal(protect=["tests/**"]),
+        prepare=_venv_and_forger,
     ),
     Attack(
         "products of setup edited",

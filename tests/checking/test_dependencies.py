@@ -236,9 +236,15 @@ def test_the_first_editable_install_is_no_change(work: Path, differ: Differ) -> 
 
 def test_an_editable_install_in_place_of_a_copy_is_no_change(work: Path) -> None:
     install(work, "mine", "1.0", {})
+    write(work / SITE, "mine-1.0.dist-info/direct_url.json", text=json.dumps({"url": work.as_uri(), "dir_info": {}}))
     differ = watch(work, ".venv")
     editable(work, "1.0", "a")
     assert differ() == ()
+
+
+def test_an_editable_install_in_place_of_another_package_is_a_change(work: Path, differ: Differ) -> None:
+    install(work, "requests", "2.31", REQUESTS | {"requests/api/get.py": "forged"}, url=work.as_uri())
+    assert differ() == ("-requests 2.31",)
 
 
 def test_a_copy_of_the_workspace_is_a_package(work: Path, differ: Differ) -> None:
@@ -288,6 +294,18 @@ def test_hard_links_elsewhere_are_no_change(work: Path) -> None:
     assert differ() == ()
     shared.write_text("y")  # the same size
     assert differ() == ("file handmade/a.py changed",)
+
+
+def test_an_edit_through_a_hard_link_with_the_old_times(work: Path) -> None:
+    shared = work / SITE / "attr/__init__.py"
+    (work / "cache1").hardlink_to(shared)
+    differ, info = watch(work, ".venv"), shared.stat()
+    time.sleep(0.02)
+    (work / "cache2").hardlink_to(shared)
+    assert differ() == ()
+    shared.write_text("b")
+    os.utime(shared, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert differ() == ("code of attrs changed",)
 
 
 def test_names_that_are_not_utf8(work: Path, differ: Differ) -> None:
@@ -392,11 +410,17 @@ def test_a_damaged_package_json_has_no_version(node: Path) -> None:
 
 def test_a_reinstall_of_the_same_node_packages_is_no_change(node: Path) -> None:
     differ = watch(node, "node_modules")
-    for path in sorted((node / "node_modules").rglob("*.js")):
+    for path in sorted((node / "node_modules").rglob("*.js*")):
         content = path.read_bytes()
         path.unlink()
         path.write_bytes(content)
     assert differ() == ()
+
+
+def test_an_edit_of_a_node_package_that_keeps_the_size(node: Path) -> None:
+    differ = watch(node, "node_modules")
+    (node / "node_modules/left-pad/index.js").write_text("y")
+    assert differ() == ("code of left-pad changed",)
 
 
 def test_other_folders_and_files_as_a_whole(tmp_path: Path) -> None:

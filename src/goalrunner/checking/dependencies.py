@@ -17,8 +17,9 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -41,11 +42,11 @@ class Installed:
 
     versions: dict[str, list[str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
-    """By relative path, what changes with the content."""
+    """By relative path, what changes with the content. After a NUL follows what changes with an installation as well."""
     records: dict[str, str] = field(default_factory=dict)
     """The hash of the RECORD of each Python distribution, by its metadata folder."""
     own: list[str] = field(default_factory=list)
-    """Packages that are editable installs of the workspace."""
+    """Packages that were installed from the workspace. Those that are editable have no version."""
 
     def add_version(self, name: str, version: str) -> None:
         """Add a version of a package; several copies of one version count once."""
@@ -87,15 +88,18 @@ _PACKAGE = re.compile(r"(?:.*/)?node_modules/((?:@[^/]+/)?[^/.][^/]*)/(.*)")
 
 def _node_packages(root: str, workspace: str) -> Installed:
     """Return the packages of a `node_modules` folder, those in nested ones and in pnpm's included."""
-    installed = Installed()
+    installed, manifest_times = Installed(), cache(lambda folder: _mtime(f"{root}/{folder}package.json"))
     inside = (f"{os.path.realpath(root)}/", f"{workspace}/")
     for file, path, info in _files(root, _NODE_CACHES):
+        found = _PACKAGE.fullmatch(f"node_modules/{file}")
         if not stat.S_ISLNK(info.st_mode):
-            # `npm ci` rewrites every file, and packages do not list hashes: only sizes are compared.
+            # `npm ci` rewrites every file, and packages do not list hashes: where package.json is new as well, only the
+            # size is compared.
             installed.files[file] = str(info.st_size)
+            if found:
+                installed.files[file] += f"\0{info.st_mtime_ns} {manifest_times(file.removesuffix(found[2]))}"
         elif not f"{os.path.realpath(path)}/".startswith(inside):  # npm's workspaces are in the snapshots
             installed.files[file] = os.readlink(path)
-        found = _PACKAGE.fullmatch(f"node_modules/{file}")
         if found and found[2] == "package.json":
             version = ""
             with contextlib.suppress(ValueError, AttributeError):
@@ -110,9 +114,10 @@ def _python_packages(root: str, workspace: str) -> Installed:
     for folder in (path for site in sites for path in glob.glob(posixpath.join(site, "*-info"), root_dir=root)):
         name, version = _distribution(folder)
         installed.records[folder] = _sha256(f"{root}/{folder}/RECORD")
-        if _is_editable(_text(f"{root}/{folder}/direct_url.json"), workspace):
+        is_editable = _is_editable(_text(f"{root}/{folder}/direct_url.json"), workspace)
+        if is_editable is not None:
             installed.own.append(name)
-        elif not name.startswith("~"):  # remains of an interrupted pip
+        if not is_editable and not name.startswith("~"):  # remains of an interrupted pip
             installed.add_version(name, version)
     for file, path, info in _files(root):
         folder, name = posixpath.split(file)
@@ -120,7 +125,8 @@ def _python_packages(root: str, workspace: str) -> Installed:
             continue
         # A new environment has the same small files, such as pyvenv.cfg, with new times.
         is_small = folder in (*sites, "bin", "Scripts") and info.st_size <= _SMALL and stat.S_ISREG(info.st_mode)
-        installed.files[file] = _sha256(path) if is_small else _stamp(path, info)
+        linked = f"\0{info.st_ctime_ns}" if info.st_nlink > 1 else ""
+        installed.files[file] = _sha256(path) if is_small else _stamp(path, info) + linked
     return installed
 
 
@@ -137,14 +143,14 @@ def _distribution(folder: str) -> tuple[str, str]:
     return name.replace("_", "-").lower(), version.partition("-py")[0]
 
 
-def _is_editable(direct_url: str, workspace: str) -> bool:
-    """Return whether a direct_url.json is that of an editable install of the workspace (PEP 610)."""
+def _is_editable(direct_url: str, workspace: str) -> bool | None:
+    """Return whether a direct_url.json is that of an editable install; None if not of the workspace (PEP 610)."""
     try:
         value = json.loads(direct_url)
         path = os.path.realpath(unquote(urlsplit(value["url"]).path))
-        return bool(value["dir_info"].get("editable")) and f"{path}/".startswith(f"{workspace}/")
+        return bool(value["dir_info"].get("editable")) if f"{path}/".startswith(f"{workspace}/") else None
     except (ValueError, TypeError, KeyError, AttributeError):
-        return False
+        return None
 
 
 def labels(before: Mapping[str, Installed], after: Mapping[str, Installed], workspace: Path) -> dict[str, list[str]]:
@@ -166,7 +172,8 @@ def labels(before: Mapping[str, Installed], after: Mapping[str, Installed], work
 
 def _differences(old: Installed, new: Installed, root: str) -> list[str]:
     """Return what differs, an empty text for the folder as a whole."""
-    found, known = [], {*new.own}
+    # An editable install is no change, unless it replaces another package.
+    found, known = [], {*new.own} - new.versions.keys() - (old.versions.keys() - {*old.own})
     for name in sorted((old.versions.keys() | new.versions.keys()) - known):
         was, now = old.versions.get(name, []), new.versions.get(name, [])
         gone, come = [one for one in was if one not in now], [one for one in now if one not in was]
@@ -176,9 +183,11 @@ def _differences(old: Installed, new: Installed, root: str) -> list[str]:
         else:
             found += [f"-{name} {version}".rstrip() for version in gone]
             found += [f"+{name} {version}".rstrip() for version in come]
-    changed = sorted({path for path, _ in old.files.items() ^ new.files.items()})
+    different = {path for path, _ in old.files.items() ^ new.files.items()}
+    installed = {path for path in different if _is_installed_again(old.files.get(path, ""), new.files.get(path, ""))}
     replaced = any(new.records.get(folder) != record for folder, record in old.records.items())
-    owners = _owners(changed, old, new, root)
+    owners = _owners(different if new.records else different - installed, old, new, root)
+    changed = sorted((different - installed) | (owners.keys() & installed))
     for path in changed:
         owner, as_installed = owners.get(path, ("", False))
         if owner in known or as_installed or (not owner and replaced and path not in new.files):
@@ -193,7 +202,13 @@ def _differences(old: Installed, new: Installed, root: str) -> list[str]:
     return found
 
 
-def _owners(changed: Sequence[str], old: Installed, new: Installed, root: str) -> dict[str, tuple[str, bool]]:
+def _is_installed_again(old: str, new: str) -> bool:
+    """Return whether two values of a file differ only in what a new installation, or a hard link elsewhere, changes."""
+    (was, _, before), (now, _, after) = old.partition("\0"), new.partition("\0")
+    return was == now and before.rpartition(" ")[2] != after.rpartition(" ")[2]
+
+
+def _owners(changed: Collection[str], old: Installed, new: Installed, root: str) -> dict[str, tuple[str, bool]]:
     """Return by file its package, and whether it still matches the RECORD of the start: it was only reinstalled."""
     if not new.records:
         known = old.versions | new.versions
@@ -234,6 +249,13 @@ def _stamp(path: str, info: os.stat_result) -> str:
     return f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns if info.st_nlink == 1 else ''}"
 
 
+def _mtime(path: str) -> int:
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
 def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()[:32]
 
@@ -256,6 +278,16 @@ def build_state(workspace: Path, paths: Sequence[str]) -> str:
     caches = Patterns(CACHES, own=True)
     seen = [path for path in paths if not (caches.match(path) or caches.match(f"{path}/x"))]
     return hashlib.sha256(json.dumps([(path, state_of(f"{workspace}/{path}")) for path in seen]).encode()).hexdigest()
+
+
+def bytecode_in(workspace: Path, root: str) -> Iterator[str]:
+    """Yield the folders of Python bytecode in a dependency folder. They are left out of what `inspect` returns."""
+    if os.path.basename(root) == "node_modules" or os.path.islink(f"{workspace}/{root}"):
+        return
+    for folder, folders, _ in os.walk(f"{workspace}/{root}"):
+        if "__pycache__" in folders:
+            folders.remove("__pycache__")
+            yield os.path.relpath(f"{folder}/__pycache__", workspace)
 
 
 def written_since(folder: str, began: int) -> bool:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from goalrunner.checking.dependencies import Installed, inspect, labels, written_since
+from goalrunner.checking.dependencies import Installed, bytecode_in, inspect, labels, written_since
 from goalrunner.checking.environment import File, read_whole
 from goalrunner.checking.ignored_classes import MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
 from goalrunner.core.errors import WorkspaceError, os_errors
@@ -42,7 +42,7 @@ class Changes:
     build: tuple[str, ...] = ()
     """Build output that exists now."""
     caches: tuple[str, ...] = ()
-    """Folders of Python bytecode among the build output that were written to since the start."""
+    """Folders of Python bytecode, of the workspace and of packages, that were written to since the start."""
     dependencies: tuple[str, ...] = ()
     """Labels of what differs in dependency folders, such as "+.venv" for a new one."""
     dependency_folders: tuple[str, ...] = ()
@@ -112,7 +112,8 @@ class IgnoredContent:
         packages = self._installed(known | now.dependencies)
         found = labels(start.packages, packages, self._workspace) if packages != start.packages else {}
         found |= {folder: [f"+{folder}"] for folder in now.dependencies - known}
-        caches = (path for path in build if path.endswith(CACHE))
+        caches = [path for path in build if path.endswith(CACHE)]
+        caches += (path for root in known for path in bytecode_in(self._workspace, root))
         return Changes(
             appeared=tuple(path for path in new if os.path.lexists(self._workspace / path)),
             changed=tuple(differ),
