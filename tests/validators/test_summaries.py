@@ -102,8 +102,8 @@ UNITTEST = "-" * 70 + "\nRan {} in 0.001s\n\n{}\n"
         ("go", GO_HERE, None, "FAIL example.com/demo (TestAdd)", True),
         ("go", GO_OK, "1 package ok", "", True),
         ("cargo", CARGO, "1 passed, 1 failed", "1 failed", True),
-        ("cargo", CARGO_GOES_ON, "1 passed, 0 failed", "1 target failed", True),
-        ("cargo", CARGO_OK, "0 passed, 0 failed", "", True),
+        ("cargo", CARGO_GOES_ON, "2 passed, 1 failed", "1 target failed", True),
+        ("cargo", CARGO_OK, "2 passed, 0 failed", "", True),
     ],
 )  # fmt: skip
 def test_a_summary_is_read(reader: str, output: str, text: str | None, says: str, ends: bool) -> None:

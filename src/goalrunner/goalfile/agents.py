@@ -91,6 +91,8 @@ def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str
     spots = {str(key[1]): spot for key, spot in layer.spots.items() if len(key) == 2 and key[0] == "agent"}
     if name not in known.names:
         hint = f"; for a model write model = {quoted(name)}" if "/" in name else ""
+        if name.startswith((".", "/", "~")) or " " in name:
+            hint = f'; for a command line write agent = {{ use = "command", command = {quoted(name)} }}'
         spots["use"].wrong(f"{quoted(name)} is unknown; {known.unknown(name)}{hint}")
         return goal
     of_file = str(file.values.get(("agent", "use"), BUILTIN))
@@ -125,7 +127,8 @@ def _unfit(goal: Goal, preset: Preset) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield keys of `[agent]` that the agent does not support, with the reason and what to do."""
     name = quoted(goal.agent.use)
     if goal.agent.use == BUILTIN:
-        yield ("command", "args", "protocol"), 'is for external agents; name one with use = "...", or remove it'
+        yield ("command",), 'needs use = "command" beside it (use = "acp" if the program speaks ACP)'
+        yield ("args", "protocol"), 'is for external agents; name one with use = "...", or remove it'
         return
     yield CHAT_KEYS, f"is only for the built-in agent, and {name} does not support it; remove it"
     if goal.agent.use in (COMMAND, ACP):

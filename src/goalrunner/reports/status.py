@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from goalrunner.core.verdict import ValidatorResult
 
 _MEANINGS = {
-    "checks changed": "The agent's version of these tests or settings was accepted, by a person or by `allow`.",
+    "checks changed": "Validators used the agent's version, which a person or `allow` accepted, or which no rule protects.",
     "not verified": "The agent changed these protected files; validators used the originals.",
     "needs ignored files": "Validators pass only with these files, which appeared during the run and which git ignores.",
     "dependencies changed": "Installed packages differ from those at the start of the run.",

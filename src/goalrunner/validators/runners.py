@@ -153,6 +153,7 @@ def cargo(output: str) -> Iterator[Summary]:
     results = [*CARGO_RESULT.finditer(output)]
     any_ran = any(int(result[2]) + int(result[3]) for result in results)
     none_ran = not any_ran and any(result[5] != "0" for result in results)
+    passed = failed = 0  # of all targets so far: the last one, the doctests, often has no tests
     for result in results:
         ending = _CARGO_END.match(output, result.end())
         end = ending.end() if ending else result.end()
@@ -160,7 +161,8 @@ def cargo(output: str) -> Iterator[Summary]:
         bad = result[1] == "FAILED" or result[3] != "0"
         says = f"{result[3]} failed" if bad else error[1] if error else ""
         ran = int(result[2]) + int(result[3])
-        text = f"{result[2]} passed, {result[3]} failed"
+        passed, failed = passed + int(result[2]), failed + int(result[3])
+        text = f"{passed} passed, {failed} failed"
         yield Summary(text, says, result.start(), end, none_ran, ran, int(result[4]))
 
 
