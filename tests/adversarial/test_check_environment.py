@@ -7,13 +7,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.events import ValidatorsFinished
 from tests.adversarial.cases import CAPPED, COMPLETE
-from tests.support.arena import Arena
+from tests.support.arena import CONFIG, Arena
 from tests.support.recordings import shell
 from tests.support.workspaces import git
 
@@ -170,6 +172,24 @@ async def test_git_works_in_a_workspace_below_the_root_of_its_repository(kind: s
     git(arena.folder, "commit", "-q", "-m", "start")
     ending = await arena.fight(_DONE, **_goal("test -e done && git ls-files --error-unmatch a.txt", check=kind))
     assert ending.how == (*COMPLETE, 1), ending.reasons
+
+
+@kinds
+async def test_configuration_above_the_workspace_is_that_of_the_start(kind: str, tmp_path: Path) -> None:
+    arena = Arena(tmp_path, "repository/part")
+    arena.write({"test_a.py": "def test_a():\n    import done\n", "../pyproject.toml": CONFIG, "../tox.ini": "[tox]\n"})
+    git(arena.workspace.parent, "init", "-q", "-b", "main")
+    hook = "def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n"
+    plant = shell(f"printf '{hook}' > ../conftest.py; printf '[pytest]\\naddopts = --co\\n' > ../tox.ini; echo > notes")
+    honest = shell("printf '[project]\\nname = \"a\"\\n' >> ../pyproject.toml; touch done.py")
+    ending = await arena.fight((plant,), (honest,), **_goal("pytest -q", check=kind))
+    assert ending.how == (*COMPLETE, 2), ending.reasons
+    assert (arena.workspace / "../conftest.py").read_text() == hook
+    *_, checked = [one.event for one in ending.records if isinstance(one.event, ValidatorsFinished)]
+    assert checked.protected_changes == (
+        "../conftest.py (changed; above the workspace)",
+        "../tox.ini (changed; above the workspace)",
+    )
 
 
 async def test_a_check_that_renames_a_folder_of_the_start_runs_in_place(arena: Arena) -> None:

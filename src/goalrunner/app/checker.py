@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -130,8 +131,12 @@ class CheckRunner:
         plan = await make_plan(
             self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
         )
+        above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
         run = CheckRun(
-            protected_changes=tuple(map(str, plan.differences)),
+            protected_changes=(
+                *map(str, plan.differences),
+                *(f"{path} (changed; above the workspace)" for path in above),
+            ),
             differing=tuple(item.path for item in plan.differences),
             refusal=plan.refusal,
             hint=plan.hint,

@@ -1,4 +1,4 @@
-"""Git folders in a check environment: settings that have their original content, and copies for in-place checks."""
+"""What checks depend on around a workspace: settings of git, configuration above it, and copies of git folders."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer, lstat, read_whole
+from goalrunner.checking.plan import check_part
+from goalrunner.checking.protection import configures_runners
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.git import Repository, content, enclosing
@@ -21,7 +23,10 @@ _LARGEST_SETTING = 1_000_000
 
 
 class GitSettings:
-    """The settings of the repository around a workspace, kept in the file `record` for a run that is resumed."""
+    """The settings of the repository around a workspace, and the configuration of test runners in it above the workspace.
+
+    They are kept in the file `record` for a run that is resumed.
+    """
 
     def __init__(self, workspace: Path, record: Path) -> None:
         self._workspace = workspace
@@ -44,17 +49,31 @@ class GitSettings:
             raise WorkspaceError(message, "start a new run: goal run GOAL_FILE") from error
 
     def layers(self, workspace: Layer) -> tuple[Layer, ...]:
-        """Return the workspace's layer with settings that differ put back, and a layer for each git folder outside of it."""
-        now, layers = self._now(), [workspace, *map(Layer, self.roots())]
-        put = {path: one for path, one in self._start.items() if now.get(path) != one}
-        hide = now.keys() - self._start.keys()
+        """Return the workspace's layer with settings that differ put back, and layers for folders outside of it."""
+        roots, (put, hide) = self.roots(), self._differing()
+        if above := self.above():
+            top = min((path.parent for path in above), key=lambda folder: len(folder.parts))
+            roots = (top, *(root for root in roots if not root.is_relative_to(top)))
+        layers, rest = [workspace, *map(Layer, roots)], {*put, *hide}
         for number, layer in enumerate(layers):
-            own = {path for path in (*put, *hide) if path.is_relative_to(layer.root)}
+            own = {path for path in rest if path.is_relative_to(layer.root)}
+            rest -= own
             names = {path: path.relative_to(layer.root).as_posix() for path in own}
             restored = {names[path]: one for path, one in put.items() if path in own}
             hidden = {names[path] for path in hide & own}
             layers[number] = Layer(layer.root, {**layer.put, **restored}, layer.hide | hidden)
         return tuple(layers)
+
+    def _differing(self) -> tuple[dict[Path, File], set[Path]]:
+        """Return what has another content than at the start, with that content, and what is new."""
+        now = self._now()
+        put = {path: one for path, one in self._start.items() if not _is_same(path, one, now.get(path))}
+        return put, {path for path in now.keys() - self._start.keys() if not _is_same(path, None, now[path])}
+
+    def above(self) -> list[Path]:
+        """Return the configuration above the workspace that differs from the start."""
+        put, hide = self._differing()
+        return sorted(path for path in (*put, *hide) if self._workspace.is_relative_to(path.parent))
 
     def roots(self) -> tuple[Path, ...]:
         """Return the git folders that lie outside of the workspace, without those in another one."""
@@ -76,18 +95,26 @@ class GitSettings:
 
     def _now(self) -> dict[Path, File]:
         found: dict[Path, File] = {}
+        paths = [folder / name for folder in self._folders() for name in _SETTINGS]
         for folder in self._folders():
-            hooks = [path for path in folder.glob("hooks/*") if path.suffix != ".sample"]
-            for path in (*(folder / name for name in _SETTINGS), *hooks):
-                info = lstat(str(path))
-                if (
-                    info
-                    and stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK)
-                    and info.st_size <= _LARGEST_SETTING
-                ):
-                    data = read_whole(str(path), info.st_mode)
-                    found |= {path: File(info.st_mode, data)} if data is not None else {}
+            paths += (path for path in folder.glob("hooks/*") if path.suffix != ".sample")
+        repository = enclosing(self._workspace)
+        for folder in self._workspace.parents:
+            if repository and folder.is_relative_to(repository.root):
+                paths += (path for path in folder.iterdir() if configures_runners(path.name))
+        for path in paths:
+            info = lstat(str(path))
+            is_file = info is not None and stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK)
+            if info and is_file and info.st_size <= _LARGEST_SETTING:
+                data = read_whole(str(path), info.st_mode)
+                found |= {path: File(info.st_mode, data)} if data is not None else {}
         return found
+
+
+def _is_same(path: Path, old: File | None, new: File | None) -> bool:
+    """Return whether nothing that concerns checks differs; None stands for a file that does not exist."""
+    parts = [check_part(path.name, None if one is None else one.data) for one in (old, new)]
+    return old == new or (parts[0] == parts[1] and (old is None or new is None or old.mode == new.mode))
 
 
 _LARGE = frozenset({"objects", "lfs", "annex"})

@@ -159,7 +159,7 @@ class Protection:
                 return self._configuration(path, applies)
 
     def _configuration(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
-        if not (_RUNNERS(path) or _CHECKERS(path)):
+        if not (configures_runners(path) or _CHECKERS(path)):
             return None
         if applies is None:
             return CONFIGURATION
@@ -264,6 +264,7 @@ def _folded(text: str) -> str:
 
 is_test = _Matcher(TESTS, own=True)
 """Whether a path is a test by its name."""
-_RUNNERS = _Matcher(RUNNER_CONFIGURATION, own=True)
+configures_runners = _Matcher(RUNNER_CONFIGURATION, own=True)
+"""Whether a path configures a test runner by its name."""
 _CHECKERS = _Matcher(CHECKER_CONFIGURATION, own=True)
 _MANIFESTS = _Matcher(MANIFESTS, own=True)

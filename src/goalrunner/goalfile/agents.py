@@ -90,10 +90,7 @@ def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str
     name, known = goal.agent.use, Known(goal.agents, user_files(environ))
     spots = {str(key[1]): spot for key, spot in layer.spots.items() if len(key) == 2 and key[0] == "agent"}
     if name not in known.names:
-        hint = f"; for a model write model = {quoted(name)}" if "/" in name else ""
-        if name.startswith((".", "/", "~")) or " " in name:
-            hint = f'; for a command line write agent = {{ use = "command", command = {quoted(name)} }}'
-        spots["use"].wrong(f"{quoted(name)} is unknown; {known.unknown(name)}{hint}")
+        spots["use"].wrong(f"{quoted(name)} is unknown; {known.unknown(name)}{_meant(name)}")
         return goal
     of_file = str(file.values.get(("agent", "use"), BUILTIN))
     for key in ("model", "command", "args"):
@@ -121,6 +118,13 @@ def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str
         layer.spot(place, problems).wrong_key(f"{why}; valid: {listed((TEXT, *agent_names()))}")
     is_own_file = name in known.files and name not in goal.agents
     return goal.model_copy(update={"agents": {**goal.agents, name: preset}}) if is_own_file else goal
+
+
+def _meant(name: str) -> str:
+    """Return what to write for a command line or a model that is given as the name of an agent."""
+    if name.startswith((".", "/", "~")) or " " in name:
+        return f'; for a command line write agent = {{ use = "command", command = {quoted(name)} }}'
+    return f"; for a model write model = {quoted(name)}" if "/" in name else ""
 
 
 def _unfit(goal: Goal, preset: Preset) -> Iterator[tuple[tuple[str, ...], str]]:
