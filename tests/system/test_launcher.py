@@ -17,6 +17,7 @@ import pytest
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.ports import Completion
+from goalrunner.system import processes
 from goalrunner.system.launcher import ProcessLauncher
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
@@ -51,6 +52,15 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+ASLEEP = 'until [ -s pid ] && [ "$(cat /proc/$(cat pid)/comm)" = sleep ]; do sleep 0.01; done'
+"""Waits until the process whose id is in the file has become `sleep`: until then it has the name of its shell."""
+
+
+def alive_and_no_zombie(pid: int) -> bool:
+    found = processes.entry(pid)
+    return found is not None and found.living
 
 
 async def pid_in(path: Path) -> int:
@@ -241,8 +251,7 @@ async def test_a_fast_flood_is_over_the_limit_too(shell: Shell) -> None:
     ],
 )
 async def test_a_process_that_is_left_behind_is_ended_and_named(shell: Shell, command: str) -> None:
-    asleep = '[ -s pid ] && [ "$(cat /proc/$(cat pid)/comm)" = sleep ]'
-    done = await shell(f"{command}; until {asleep}; do sleep 0.01; done; echo over")
+    done = await shell(f"{command}; {ASLEEP}; echo over")
 
     assert not alive(await pid_in(shell.folder / "pid"))
     assert (done.exit_code, done.survivors) == (0, ("sleep",))
@@ -256,6 +265,27 @@ async def test_a_whole_family_that_was_left_behind_is_ended(shell: Shell) -> Non
     done = await shell(family)
 
     assert sorted(done.survivors) == ["sh", "sleep", "sleep"]
+
+
+@linux
+async def test_a_process_that_forks_and_exits_while_it_is_searched_for_does_not_escape(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing, found = processes.children, shell.folder / "found"
+
+    def children(pid: int, *, recursive: bool = False) -> list[int]:
+        listed = listing(pid, recursive=recursive)
+        found.touch()
+        while alive_and_no_zombie(int((shell.folder / "leader").read_text())):
+            time.sleep(0.01)
+        return listed
+
+    monkeypatch.setattr("goalrunner.system.child.processes.children", children)
+    leader = "echo $$ > leader; until [ -e found ]; do sleep 0.01; done; sleep 1000 & echo $! > pid"
+    done = await shell(f"setsid sh -c '{leader}; {ASLEEP}' & until [ -s leader ]; do sleep 0.01; done")
+
+    assert not alive(await pid_in(shell.folder / "pid"))
+    assert done.survivors == ("sleep",)
 
 
 @linux

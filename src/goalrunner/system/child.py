@@ -94,6 +94,10 @@ class ChildProcess:
 
     def living(self) -> dict[int, Process]:
         """Return every living process of the launch but the child itself, by id, and reap those that are dead."""
+        return {pid: one for pid, one in self._found().items() if one.living}
+
+    def _found(self) -> dict[int, Process]:
+        """Return every process of the launch but the child itself, by id, with the dead ones that this call reaps."""
         everyone = processes.children(os.getpid(), recursive=True) if adopt_orphans() else psutil.pids()
         parent = None if self.ended() else self.pid
         found: dict[int, Process] = {}
@@ -104,7 +108,7 @@ class ChildProcess:
             if not one.living and one.parent == os.getpid():
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(one.pid, os.WNOHANG)
-        return {pid: one for pid, one in found.items() if one.living}
+        return found
 
     async def end(self) -> None:
         """Send SIGTERM to all processes of the launch, and SIGKILL to those that have not ended when the grace is over."""
@@ -129,7 +133,8 @@ class ChildProcess:
             self._pidfd = None
 
     def _all_gone(self) -> bool:
-        self._gone = self._gone or (self.ended() and not self.living())
+        # A process that is found dead may have forked after the processes were listed.
+        self._gone = self._gone or (self.ended() and not self._found())
         return self._gone
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
