@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from goalrunner.app.controller import reported_usage
 from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedApprover, ScriptedConversation
 from tests.app.test_controller import tool_turn
+from tests.support.clocks import leaping
 from tests.support.recordings import agent, judge, quote, recording
 
 SAID = [{"role": "assistant", "content": "done"}]
@@ -98,19 +98,20 @@ def test_a_completion_waits_for_a_person(keys: dict[str, Any]) -> None:
         assert [request.approval.kind for request in person.requests] == ["complete"]
 
 
-def test_the_deadline_counts_while_the_callers_agent_works() -> None:
+def test_the_deadline_counts_while_the_callers_agent_works(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     def check(response: Any, agent: Any) -> bool:
         calls.append("called")
         return True
 
-    controller = GoalController("x", validators=[check], timeout=1)
+    leap = leaping(monkeypatch)
+    controller = GoalController("x", validators=[check], timeout=60)
     controller.start()
-    time.sleep(1)
+    leap(60)
     outcome = ended(controller.on_run_finished(SAID))
     assert (outcome.status.value, outcome.stop_reason, outcome.iterations) == ("capped", "timeout", 0)
-    assert (calls, outcome.duration >= 1) == ([], True)
+    assert (calls, outcome.duration >= 60) == ([], True)
 
 
 def test_what_the_agent_used_counts_against_the_budget() -> None:

@@ -19,6 +19,7 @@ from goalrunner.core.events import Event
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.testing import ScriptedApprover, ScriptedConversation
+from tests.support.clocks import deadlines
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 
@@ -348,11 +349,14 @@ def test_the_run_leaves_its_records_and_nothing_in_the_workspace(
 
 
 def test_the_deadline_cuts_a_tool_and_the_outcome_is_written(tmp_path: Path, workspace: Path) -> None:
-    model = recording(tmp_path / "r.jsonl", agent("", shell("sleep 60")))
-    conversation = chat_conversation(model, workspace=workspace)
-    outcome = run_goal(conversation, "x", validators=[passes], timeout=0.6, workspace=workspace)
-    assert (outcome.status, outcome.stop_reason) == ("capped", "timeout")
-    assert outcome.duration < 10
+    model = recording(tmp_path / "r.jsonl", agent("", shell("touch begun; sleep 60")))
+    for seconds in deadlines():
+        conversation = chat_conversation(model, workspace=workspace)
+        outcome = run_goal(conversation, "x", validators=[passes], timeout=seconds, workspace=workspace)
+        assert (outcome.status, outcome.stop_reason) == ("capped", "timeout")
+        assert outcome.duration < 40
+        if (workspace / "begun").exists():
+            break
     assert json.loads((Path(outcome.run_path) / "outcome.json").read_text())["stop_reason"] == "timeout"
     assert "interrupted" in str(conversation.messages[-1]["content"])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.testing import ScriptedConversation
+from tests.support.clocks import leaping
 from tests.support.library_runs import (
     Command,
     Judge,
@@ -97,10 +97,11 @@ def test_x02_without_context_the_followup_has_the_original_input() -> None:
     controller.close()
 
 
-def test_x03_the_time_of_the_callers_agent_counts_for_the_timeout() -> None:
-    controller = GoalController("Be good.", validators=says("good"), timeout=1.5)
+def test_x03_the_time_of_the_callers_agent_counts_for_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    leap = leaping(monkeypatch)
+    controller = GoalController("Be good.", validators=says("good"), timeout=60)
     controller.start()
-    time.sleep(1.55)
+    leap(60)
     done = controller.on_run_finished([said("good")])
     assert isinstance(done, GoalDone)
     assert (done.outcome.status, done.outcome.stop_reason) == ("capped", "timeout")

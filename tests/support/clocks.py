@@ -1,9 +1,13 @@
-"""A clock that a test advances."""
+"""Clocks that a test advances, and deadlines that depend on the load of the machine."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from goalrunner.records.files import SystemClock
 
@@ -23,3 +27,18 @@ class SteppingClock(SystemClock):
 
     def advance(self, seconds: float) -> None:
         self.seconds += seconds
+
+
+def leaping(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function that lets the clock of all runs leap, so that a deadline passes without a wait."""
+    leaps: list[float] = []
+    monkeypatch.setattr(SystemClock, "monotonic", lambda self: time.monotonic() + sum(leaps))
+    return leaps.append
+
+
+def deadlines() -> Iterator[float]:
+    """Yield longer and longer deadlines, until one falls after the moment that a test is about.
+
+    How soon a process says its first word depends on the load of the machine.
+    """
+    yield from (0.3, 1.2, 5.0, 20.0)
