@@ -51,9 +51,11 @@ def test_a_command_that_fails_is_a_note() -> None:
 
 
 def test_a_question_at_a_terminal_is_announced_while_the_person_may_answer(tmp_path: Path) -> None:
-    path = tmp_path / "told"
-    assert told(QUESTION, f"sleep 0.2; echo $GOAL_STATUS > {path}") == [PersonNeeded("goal: waiting k3f9-make")]
+    path, answered = tmp_path / "told", tmp_path / "answered"
+    command = f"until [ -e {answered} ]; do sleep 0.01; done; echo $GOAL_STATUS > {path}"
+    assert told(QUESTION, command) == [PersonNeeded("goal: waiting k3f9-make")]
     assert not path.exists()
+    answered.touch()
     deadline = time.monotonic() + 20
     while not path.exists() or not path.read_text():
         assert time.monotonic() < deadline

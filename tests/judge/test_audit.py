@@ -176,7 +176,7 @@ async def test_what_a_call_cost_that_was_given_up_is_counted(error: BaseExceptio
 
 
 async def test_the_deadline_does_not_wait_for_evidence_that_is_still_read() -> None:
-    begun, release = threading.Event(), threading.Event()
+    begun, release, before = threading.Event(), threading.Event(), threading.enumerate()
 
     def slow(item: Observation | Claim) -> str:
         begun.set()
@@ -190,7 +190,7 @@ async def test_the_deadline_does_not_wait_for_evidence_that_is_still_read() -> N
     audit.cancel()
     with pytest.raises(asyncio.CancelledError):
         await audit
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "goal-thread"]
+    (thread,) = [one for one in threading.enumerate() if one.name == "goal-thread" and one not in before]
     assert thread.daemon
     release.set()
     thread.join(60)
