@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -202,3 +203,47 @@ def test_a_closed_stderr_hides_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
 def test_it_is_a_module_too() -> None:
     ran = subprocess.run([sys.executable, "-m", "goalrunner", "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == f"goal {__version__}\n"
+
+
+@pytest.mark.parametrize("value", ["foo", "", "-1", "1e9"])
+def test_no_option_shows_the_words_of_a_library_for_a_wrong_value(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in COMMANDS:
+        command = get_command(app).get_command(None, name)  # type: ignore[attr-defined, arg-type]
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and not parameter.is_flag:
+                # After the values of options, too many arguments are an error, so that no command begins.
+                main([name, parameter.opts[0], *[value] * parameter.nargs, *["x"] * 9])
+    said = capsys.readouterr()
+    assert "Error: " in said.err
+    assert re.findall(r".*(?:Input should|Value error|Traceback|not one of).*", said.out + said.err) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "-n", "0"], '"0" is not valid; use a whole number from 1'),
+        (["list", "--workspace", ""], "--workspace is empty"),
+        (["diff", "k3f9", "two"], '"two" is not valid; use a whole number from 0'),
+        (
+            ["calibrate", "x", "--judge", "m", "--target-false-accept", "nan"],
+            '"nan" is not valid; use a number from 0 to 1',
+        ),
+        (
+            ["promote", "k3f9", "o1", "--kind", "foo"],
+            '"foo" is not valid; use event, fact, preference, policy_reference',
+        ),
+        (["init", "--yes", "--validator", ""], "--validator is empty; write something, or remove it"),
+        (["init", "--yes", "--objective", "\udcff"], "--objective contains bytes that are not UTF-8"),
+        (["export", "--patch", "--base", "main"], "add --branch NAME, or remove --base"),
+        (["hook", "install", "claude", "--goal", "goal.tmol"], "--goal goal.tmol: there is no such file"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_valid(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err

@@ -176,6 +176,37 @@ def test_check_of_a_goal_without_a_check_is_an_error_in_the_goal_file_and_propos
     assert 'or judge = "openai/gpt-5-mini" (or give --judge)' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            'validator = "true"\nparent = "zzzz"\n[agent]\nuse = "command"\ncommand = "true"\n',
+            "start      ✗ parent: there is no run",
+        ),
+        (
+            'validator = "true"\n[agent]\nuse = "command"\ncommand = "true"\n[workspace]\nnetwork = false\n',
+            "sandbox    ✗ network = false needs a sandbox",
+        ),
+        (
+            'validator = "true"\nmodel = "scripted/none.jsonl"\njudge = "scripted/none.jsonl"\n',
+            "model      ✗ scripted/",
+        ),
+    ],
+)
+def test_check_names_and_counts_one_problem_once(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    (project / "goal.toml").write_text(f'objective = "x"\n{text}')
+    assert main(["check"]) != 0
+    said = capsys.readouterr().out
+    assert said.count("✗") - ("✗ true" in said) == 1, said
+    assert problem in said
+    assert "problem    " not in said
+    assert "result     a run cannot start: 1 problem found" in said
+    main(["check", "--json"])
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 1
+
+
 def test_check_says_why_no_validator_was_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     agent = '[agent]\nuse = "command"\ncommand = "true"\n'
     (project / "goal.toml").write_text(f'objective = "x"\n{agent}[[validators]]\npython = "checks:count"\n')

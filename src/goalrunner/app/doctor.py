@@ -205,8 +205,12 @@ class Readiness:
     def problems(self) -> tuple[str, ...]:
         """The problems that keep a run from starting."""
         failed = self.baseline.problem if self.baseline else ""
-        found = (*(item.message for item in self.checks if item.state == "bad"), failed)
-        return tuple(text for text in dict.fromkeys(found) if text)
+        return tuple(filter(None, (*(item.message for item in self.checks if item.state == "bad"), failed)))
+
+    def with_baseline(self, baseline: Baseline) -> Readiness:
+        """Return this with a baseline, unless a problem that a check names already kept it from running."""
+        is_known = baseline.event is None and any(baseline.problem.startswith(text) for text in self.problems)
+        return self if is_known else replace(self, baseline=baseline)
 
 
 def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
@@ -215,7 +219,9 @@ def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
     others: tuple[tuple[Account, JudgeConfig | CriticConfig], ...] = (("judge", goal.judge), ("critic", goal.critic))
     for account, table in others:
         if table.model not in ("", AGENT_MODEL):
-            checks.append(model_check(table, account))
+            checked = model_check(table, account)
+            if checked.state != "bad" or all(item.message != checked.message for item in checks):  # the same model
+                checks.append(checked)
     lines: tuple[tuple[str, str], ...] = ()
     code = int(ExitCode.FAILED)
     can_check = needs_environment(goal) and any(spec.run and not spec.hidden for spec in goal.validators)
@@ -223,7 +229,9 @@ def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
         lines = check(goal, options)[1]
     except GoalError as error:
         code = int(error.exit_code)
-        if isinstance(error, UsageError) or all(item.state != "bad" for item in checks):
+        bad = [item.message for item in checks if item.state == "bad"]
+        is_named = any(error.message in text for text in bad)
+        if not bad or (isinstance(error, UsageError) and not is_named):
             is_missing = isinstance(error, ValidatorMissing)
             can_check = can_check and not is_missing
             name = "validator" if is_missing else "start"

@@ -105,7 +105,9 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
 def answer(
     run: WaitingRun = None,
     text: Annotated[Text, argument("TEXT", "The answer; default: asks for it.")] = None,
-    question: Annotated[int | None, option("N", "Which question; default: the only one.", "--question")] = None,
+    question: Annotated[
+        int | None, option("N", "Which question; default: the only one.", "--question", parser=options.number(int, 1))
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Answer an open question of a run.

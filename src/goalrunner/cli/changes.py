@@ -12,10 +12,12 @@ from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import Text, Texts, argument, flag, option
 from goalrunner.core.errors import UsageError
 
+ROUND = options.number(int, 0)
+
 
 def diff(
     run: options.Run = None,
-    number: Annotated[int | None, argument("ROUND", "Number of a round; default: the whole run.")] = None,
+    number: Annotated[int | None, argument("ROUND", "Number of a round; default: the whole run.", parser=ROUND)] = None,
     stat: Annotated[bool, flag("--stat", "Print the paths and how many lines changed, no patch.")] = False,
     json: Annotated[bool, flag("--json", "Print round, changes and patch as JSON.")] = False,
     no_pager: options.NoPager = False,
@@ -53,7 +55,9 @@ def _arguments(run: str | None, number: int | None) -> tuple[str | None, int | N
 
 def restore(
     run: options.Run = None,
-    number: Annotated[int | None, argument("ROUND", "Number of a round; 0 is the start of the run.")] = None,
+    number: Annotated[
+        int | None, argument("ROUND", "Number of a round; 0 is the start of the run.", parser=ROUND)
+    ] = None,
     snapshot: Annotated[Text, option("ID", "Restore this snapshot instead of a round.")] = None,
     path: Annotated[Texts, option("PATH", "Restore this file only; may be repeated.", "--path")] = None,
     yes: options.Yes = False,

@@ -38,6 +38,8 @@ def export(
         raise UsageError("one of --patch, --branch NAME and --comment is needed", "goal export --patch -o change.patch")
     if branch is not None and file is not None:
         raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
+    if base is not None and branch is None:
+        raise UsageError("--base is where a branch begins, so it needs --branch", "add --branch NAME, or remove --base")
     from goalrunner.app.export import RunChange
     from goalrunner.reports.review import summary_markdown
 

@@ -51,7 +51,7 @@ def check(
     run_options = RunOptions(home=runs.home(), goal_file=path)
     found = check_readiness(goal, run_options)
     if found.can_check:
-        found = replace(found, baseline=_baseline(goal, run_options))
+        found = found.with_baseline(_baseline(goal, run_options))
     if json:
         event = found.baseline.event if found.baseline else None
         results = [result.model_dump(mode="json", include=_RESULT) for result in event.results] if event else []
@@ -140,6 +140,8 @@ def init(
     path = Path(goals.DEFAULT)
     if path.exists() and not force and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]")):
         raise UsageError("goal.toml exists already", "goal check tests it; goal init --force replaces it")
+    given = {"objective": _GREEN_TESTS if objective is None else objective, "judge.model": judge or None}
+    goals.resolved(None, {**given, "agent.use": agent, "validators": None if validator is None else [validator]})
     proposal = _proposal(validator, agent, model, judge, ask=ask)
     output.say("".join(f"{line}\n" for line in proposal.detected()))
     baseline = proposal.baseline()

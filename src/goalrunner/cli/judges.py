@@ -27,7 +27,9 @@ _NARROWEST = 8  # columns of the faults of a measure on a narrow terminal
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
 Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
-Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", min=1)]
+Jobs = Annotated[
+    int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", parser=options.number(int, 1))
+]
 
 
 def audit(
@@ -84,7 +86,8 @@ def calibrate(
         ),
     ] = None,
     target_false_accept: Annotated[
-        float | None, option("RATE", "Find the minimum_score for this rate.", min=0, max=1)
+        float | None,
+        option("RATE", "Find the minimum_score for this rate, 0 to 1.", parser=options.number(float, 0, 1)),
     ] = None,
     jobs: Jobs = 4,
     tokens: options.Tokens = None,

@@ -12,13 +12,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from json import dumps, loads
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import File, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, os_errors
 from goalrunner.reports.layout import clean
 
+_Kind = Literal["event", "fact", "preference", "policy_reference"]
+_Sensitivity = Literal["low", "medium", "high"]
 _EVENTS = ("UserPromptSubmit", "Stop")
 """At the first event the start of the workspace is recorded; at the second one the agent's work is checked."""
 _OURS = re.compile(r"(?:^|[/\s'\"])(?:goal|goalrunner)['\"]? hook claude\b")
@@ -102,6 +104,8 @@ def hook(
     if action not in ("install", "uninstall") or agent != "claude":
         words = " ".join(filter(None, (action, agent)))
         raise UsageError(f"goal hook {words}: unknown", "goal hook install claude, or goal hook uninstall claude")
+    if action == "install" and goal is not None and not runs.is_file(goal):
+        raise UsageError(f"--goal {goal}: there is no such file", "goal init writes a goal file")
     path = Path(".claude", "settings.local.json" if local else "settings.json")
     text, table = _read(path)
     new = _changed(table, _command(goal) if action == "install" else "")
@@ -215,13 +219,13 @@ def memory(
 def promote(
     run: Annotated[str, argument("RUN", "Id of a run or its beginning.", options.run_ids)],
     item: Annotated[str, argument("ITEM", "The source: an observation (o7) or an event (e12).")],
-    kind: Annotated[Literal["event", "fact", "preference", "policy_reference"], option(None, "Kind of the item.")],
+    kind: Annotated[_Kind, options.choice(get_args(_Kind), "Kind of the item.")],
     text: Annotated[str, option("TEXT", "The text; default: the output of the observation.")] = "",
     expires: Annotated[
         float | None, option("TIME", 'When it expires: "90d", "12h"; default: never.', parser=options.duration)
     ] = None,
     sensitivity: Annotated[
-        Literal["low", "medium", "high"], option(None, "medium: with --permission; high: also --expires.")
+        _Sensitivity, options.choice(get_args(_Sensitivity), "medium: with --permission; high: also --expires.")
     ] = "low",
     permission: Annotated[str, option("TEXT", "Who gave the permission to keep it.")] = "",
     replaces: Annotated[str, option("ID", "The item that this one corrects.")] = "",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from typer import Argument, BadParameter, Option
 
-from goalrunner.core.errors import GoalError
+from goalrunner.core.errors import GoalError, quoted
 
 _LONGEST = 1e9  # seconds
+
+T = TypeVar("T", int, float)
 
 Text = str | None
 Texts = list[str] | None
@@ -70,8 +73,13 @@ def duration(text: str) -> float:
 
     seconds = parse_duration(text)
     if seconds is None or seconds > _LONGEST:
-        raise BadParameter(f'"{text}" is not a valid duration; use "90d", "12h" or "30m"')
+        raise BadParameter(f'{quoted(text)} is not a valid duration; use "90d", "12h" or "30m"')
     return seconds
+
+
+def choice(choices: Sequence[str], text: str) -> Any:
+    """Return an option with one of these values, which its help names."""
+    return option(f"<{'|'.join(choices)}>", text, parser=one_of(choices))
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
@@ -79,15 +87,31 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text not in choices:
-            raise BadParameter(f'"{text}" is not valid; use {", ".join(choices)}')
+            raise BadParameter(f"{quoted(text)} is not valid; use {', '.join(choices)}")
         return text
 
     return parse
 
 
-def argument(metavar: str, text: str, values: Callable[[str], Any] | None = None) -> Any:
+def number(kind: Callable[[str], T], least: float, most: float = math.inf) -> Callable[[str], T]:
+    """Return a parser for an option that is a number of this kind, int or float, within these limits."""
+    limits = f"from {least} to {most}" if most < math.inf else f"from {least}"
+
+    def parse(text: str) -> T:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not least <= value <= most:
+            raise BadParameter(f"{quoted(text)} is not valid; use a {'whole ' * (kind is int)}number {limits}")
+        return value
+
+    return parse
+
+
+def argument(metavar: str, text: str, values: Callable[[str], Any] | None = None, **more: Any) -> Any:
     """Return an argument."""
-    return Argument(metavar=metavar, help=text, autocompletion=values, readable=False)
+    return Argument(metavar=metavar, help=text, autocompletion=values, readable=False, **more)
 
 
 def flag(name: str, text: str, *more: str) -> Any:

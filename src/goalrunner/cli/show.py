@@ -33,7 +33,9 @@ def show(
     json: Annotated[bool, flag("--json", "Print path, summary and outcome as JSON.")] = False,
     evidence: Annotated[bool, flag("--evidence", "Print what the last verdict rests on.")] = False,
     state: Annotated[bool, flag("--state", "Print the state, and why the run continues or stopped.")] = False,
-    at: Annotated[int | None, option("N", "Print the state after event N.", "--at", min=1)] = None,
+    at: Annotated[
+        int | None, option("N", "Print the state after event N.", "--at", parser=options.number(int, 1))
+    ] = None,
     events: Annotated[bool, flag("--events", "Print every event, one per line.")] = False,
     no_pager: options.NoPager = False,
 ) -> int:

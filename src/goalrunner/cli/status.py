@@ -13,7 +13,7 @@ from typer import BadParameter
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.drive import open_files
 from goalrunner.cli.options import File, Text, Texts, argument, flag, option
-from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
+from goalrunner.core.errors import ExitCode, RunNotFound, UsageError, quoted
 from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _moment(text: str) -> datetime:
             return datetime.now(UTC) - timedelta(seconds=seconds)
         return datetime.fromisoformat(text).astimezone()
     except (OverflowError, ValueError):
-        raise BadParameter(f'"{text}" is not a duration or a date; use "7d", "12h" or 2026-11-30') from None
+        raise BadParameter(f'{quoted(text)} is not a duration or a date; use "7d", "12h" or 2026-11-30') from None
 
 
 def list_(
@@ -146,10 +146,12 @@ def list_(
         datetime | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.', parser=_moment)
     ] = None,
     workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
-    limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", min=1)] = None,
+    limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", parser=options.number(int, 1))] = None,
     json: options.Json = False,
 ) -> int:
     """List the runs, newest first."""
+    if workspace == "":
+        raise UsageError("--workspace is empty", "write a folder, or remove it")
     place = os.path.realpath(os.path.expanduser(workspace)) if workspace else ""  # noqa: PTH111
 
     def chosen(summary: Summary) -> bool:

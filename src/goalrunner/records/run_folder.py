@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.core.errors import RecordError, RunNotFound, UsageError, one_line, record_errors, some
+from goalrunner.core.errors import RecordError, RunNotFound, UsageError, one_line, quoted, record_errors, some
 from goalrunner.records.files import is_written, sync_folder, write_whole
 
 if TYPE_CHECKING:
@@ -187,8 +187,8 @@ def find_run(home: Path, reference: str | None = None) -> RunFolder:
     if reference in names or len(matching) == 1:
         return RunFolder(home / "runs" / (reference if reference in names else matching[0]))
     if matching:
-        raise RunNotFound(f'"{reference}" matches {len(matching)} runs: {some(matching)}', "type more of the id")
-    raise RunNotFound(f'no run "{reference}" in {home}', "goal list shows the runs")
+        raise RunNotFound(f"{quoted(reference)} matches {len(matching)} runs: {some(matching)}", "type more of the id")
+    raise RunNotFound(f"no run {quoted(reference)} in {home}", "goal list shows the runs")
 
 
 def list_runs(home: Path) -> list[dict[str, Any]]:
