@@ -211,7 +211,7 @@ def test_no_option_shows_the_words_of_a_library_for_a_wrong_value(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in COMMANDS:
-        command = get_command(app).get_command(None, name)  # type: ignore[attr-defined, arg-type]
+        command = get_command(app).get_command(None, name)  # type: ignore[attr-defined]
         for parameter in command.params:
             if parameter.param_type_name == "option" and not parameter.is_flag:
                 # After the values of options, too many arguments are an error, so that no command begins.
