@@ -86,7 +86,7 @@ def test_tests_count_as_at_the_prompt_until_a_person_accepts_others(project: Pat
     (project / "test_it.py").write_text("def test_it():\n    assert True\n")
     (project / "new.py").write_text("")
     found = called(project, "Stop")
-    assert "blocked, this waits for a person: a1 checks: checks changed: test_it.py" in found["systemMessage"]
+    assert "blocked, this waits for a person: a1 checks changed: test_it.py" in found["systemMessage"]
     (summary,) = list_runs(own_home)
     assert main(["approve", str(summary["run_id"])]) == 0
     assert "complete" in called(project, "Stop")["systemMessage"]

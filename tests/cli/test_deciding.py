@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -126,3 +127,33 @@ def test_a_run_alone_shows_the_question_and_needs_an_answer(
     monkeypatch.setattr(sys, "stdin", Terminal("\nEnglish\n"))
     assert main(["answer"]) == 0
     assert capsys.readouterr().err.endswith("Your answer: Your answer: ")
+
+
+@pytest.mark.slow
+def test_evidence_names_an_accepted_change_of_checks_and_who_accepted_it(
+    tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "test_a.py").write_text("raise SystemExit(1)\n")
+    (place / "goal.toml").write_text(
+        'objective = "x"\nvalidator = "python3 test_a.py"\nmax_iterations = 1\n'
+        '[agent]\nuse = "command"\ncommand = ["sh", "-c", "echo > test_a.py"]\n'
+        f'[workspace]\npath = "{place}"\n'
+    )
+    assert main(["run", str(place / "goal.toml")]) == 3
+    assert "waits for a person: a1 checks changed: test_a.py\n" in capsys.readouterr().out
+    assert main(["approve", "--yes"]) == 0
+    assert main(["resume", "--quiet"]) == 0
+    run = next((own_home / "runs").iterdir())
+    for command in (["show", "--evidence"], ["show"], ["export", "--comment"], ["report"]):
+        capsys.readouterr()
+        assert main(command) == 0
+        said = capsys.readouterr().out
+        said = (run / "report.html").read_text() if command == ["report"] else said.replace("\\", "")
+        assert "checks changed: test_a.py" in said, command
+        assert re.search(r"a1 was approved by \S+@\S+ \(unguarded\) at \d{4}-\d\d-\d\d .* UTC\.", said), command
+    assert 'class="warn">checks changed: test_a.py' in said  # in the part with the evidence
+    main(["show", "--evidence", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert ("checks changed: test_a.py" in found["labels"], found["approvals"][0]["decision"]) == (True, "approved")

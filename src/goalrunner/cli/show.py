@@ -63,11 +63,12 @@ def show(
         for line in lines if json else events_text(runs.records(folder), output.columns()):
             output.say(line)
     elif evidence:
-        from goalrunner.core.summary import evidence_of
+        from goalrunner.core.summary import evidence_of, outcome_of
         from goalrunner.reports.review import evidence_facts, evidence_value
 
         last, rows = evidence_of(runs.records(folder))
-        found = (folder.run_id, last.verdict if last else None, rows)
+        outcome = outcome_of(last, str(folder.path)) if last else None
+        found = (folder.run_id, last.verdict if last else None, rows, outcome)
         output.say(evidence_value(*found) if json else output.laid_out(evidence_facts(*found)))
     elif json:
         from goalrunner.app.previous_run import sub_goals

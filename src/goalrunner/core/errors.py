@@ -275,6 +275,11 @@ def shortened(text: str, longest: int, note: str = "") -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out{note} ...]\n{text[-half:]}"
 
 
+def titled(kind: str, action: str) -> str:
+    """Return an action with its kind in front, unless it begins with it: "checks changed: tests/test_a.py"."""
+    return action if action.startswith((f"{kind}: ", f"{kind} changed: ")) else f"{kind}: {action}"
+
+
 def some(names: Sequence[str], most: int = 5) -> str:
     """Return the first names: "a, b and 3 more"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

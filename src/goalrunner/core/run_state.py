@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from goalrunner.core.errors import titled
 from goalrunner.core.events import Account, ChangedChecks, GoalRecord, Plan, Standing
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
@@ -97,7 +98,7 @@ class Approval(ApprovalFacts):
     @property
     def titled(self) -> str:
         """The action with its kind in front: `shell: rm x`."""
-        return self.action if self.action.startswith(f"{self.kind}: ") else f"{self.kind}: {self.action}"
+        return titled(self.kind, self.action)
 
     @property
     def refused(self) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from goalrunner.core.errors import titled
 from goalrunner.reports.layout import cut, one_line
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ class Summary:
         found = {}
         for one in self.tables("approvals"):
             kind, action = str(one.get("kind", "?")), cut(one_line(str(one.get("action", ""))), LONGEST_ACTION)
-            found[str(one.get("id", "?"))] = action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
+            found[str(one.get("id", "?"))] = titled(kind, action)
         return found
 
 

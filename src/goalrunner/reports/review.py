@@ -126,8 +126,12 @@ def result_text(verdict: GoalVerdict) -> str:
     return f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}"
 
 
-def evidence_facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
-    """Yield a block for each criterion and validator."""
+def evidence_facts(
+    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], outcome: GoalOutcome | None = None
+) -> Iterator[Fact]:
+    """Yield the accepted changes of checks of an outcome, and a block for each criterion and validator."""
+    from goalrunner.reports.status import label_lines
+
     yield Fact("run", run_id)
     if verdict is None:
         yield Fact("verdict", "none yet")
@@ -136,6 +140,9 @@ def evidence_facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[Evid
         yield Fact("verdict", f"{result_text(verdict)} · {by}")
         if not rows:
             yield Fact("", "It names no criterion and cites no evidence.")
+    if outcome is not None:
+        changed = [label for label in outcome.labels if label.startswith("checks changed: ")]
+        yield from label_lines(changed, outcome.approvals)
     for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
         yield from criterion_facts(list(group))
 
@@ -171,11 +178,14 @@ def _citation(row: EvidenceRow) -> Iterator[Fact]:
         yield Fact("", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh))))
 
 
-def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> dict[str, Any]:
-    """Return the verdict's figures and the rows as a JSON value."""
+def evidence_value(
+    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], outcome: GoalOutcome | None = None
+) -> dict[str, Any]:
+    """Return the verdict's figures, the rows, and what weakens them, as a JSON value."""
     given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
     evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by} for row in rows]
-    return {"run_id": run_id, "verdict": given, "evidence": evidence}
+    weakened = outcome.model_dump(mode="json", include={"labels", "approvals"}) if outcome else {}
+    return {"run_id": run_id, "verdict": given, "evidence": evidence, **weakened}
 
 
 def observation_text(item: Observation, output: str, stale: str = "", columns: int | None = None) -> str:
@@ -221,7 +231,8 @@ def summary_markdown(outcome: GoalOutcome, *, files: Sequence[Change] = (), stat
     red = [result for result in state.validators if not result.passed] if state else []
     groups = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
     steps = [f"{step.text}  # {step.label}" for step in next_steps(summary_of(outcome, state))]
-    labels = [". ".join(line.text for line in label_lines([label])) for label in outcome.labels]
+    notes = ([line.text for line in label_lines([label], outcome.approvals)] for label in outcome.labels)
+    labels = [". ".join(filter(None, (label, " ".join(meaning)))) for label, *meaning in notes]
     lists = {
         "What weakens the result": [escaped(label) for label in labels],
         "Changed files": [f"{_KINDS[file.kind]} {code(file.path)}" for file in files],

@@ -24,7 +24,7 @@ from goalrunner.reports.layout import (
 )
 
 if TYPE_CHECKING:
-    from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.core.outcome import ApprovalRow, GoalOutcome
     from goalrunner.core.run_state import RunState
     from goalrunner.core.verdict import ValidatorResult
 
@@ -76,12 +76,18 @@ _TONES: dict[str, Tone] = {
 }
 
 
-def label_lines(labels: Sequence[str]) -> Iterator[Fact]:
-    """Yield each label and its meaning."""
+def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) -> Iterator[Fact]:
+    """Yield each label, its meaning, and who approved it and when."""
     for label in sorted(labels, key=lambda label: label.startswith("not verified")):
         yield Fact("note", label, "warn")
         if meaning := _MEANINGS.get(label.partition(":")[0]):
             yield Fact("", meaning)
+        for one in approvals:
+            if one.action == label and one.decision == "approved":
+                from goalrunner.reports.steps import decision_text
+
+                said = decision_text(one.decision, one.by, guarded=one.guarded)
+                yield Fact("", f"{one.id} was {said} at {figures.moment(one.decided_at)}.")
 
 
 def status_lines(summary: Summary, now: datetime, folder: str = "") -> Iterator[Line]:
@@ -172,7 +178,7 @@ def closing_lines(
             yield from output_lines("validator", _red_text(result), TAIL, "bad")
         unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
         yield from (Fact("note", note, "warn") for note in unmatched)
-    yield from label_lines(outcome.labels)
+    yield from label_lines(outcome.labels, outcome.approvals)
     if outcome.passed and any(label.startswith("not verified") for label in outcome.labels):
         options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
         if options:
