@@ -10,6 +10,7 @@ from goalrunner.cli.main import main
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from tests.support import told_run
+from tests.support.recordings import recording
 from tests.support.scripted_api import ScriptedApi
 from tests.support.told_run import outcome
 
@@ -262,3 +263,22 @@ def test_a_bad_value_names_its_option(
     assert option in said
     assert value in said
     assert api.goals == []
+
+
+def test_a_recording_says_what_it_does_not_contain_and_a_dry_run_makes_none(
+    workspace: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workspace / "goal.toml").write_text(
+        'objective = "x"\nvalidator = "true"\n[agent]\nuse = "command"\ncommand = "true"\n'
+    )
+    for more in ([], ["--dry-run"]):
+        assert main(["run", "--record", "words.jsonl", *more]) == 2
+        said = capsys.readouterr().err
+        assert "--record has nothing to record: command calls its own model, and the goal has no judge" in said
+        assert "add a judge (--judge NAME)" in said
+    judge = recording(workspace / "judge.jsonl")
+    assert main(["run", "--record", "words.jsonl", "--judge", judge, "--dry-run"]) == 0
+    assert "--record keeps the replies of the judge, not those of command" in capsys.readouterr().out
+    assert not (workspace / "words.jsonl").exists()
+    assert main(["run", "--record", "x" * 300, "--judge", judge, "--dry-run"]) == 2
+    assert "the recording cannot be written" in capsys.readouterr().err

@@ -48,7 +48,9 @@ def run(
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
     dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
-    record: Annotated[File, option("FILE", "Record the models' replies; scripted/FILE replays them.")] = None,
+    record: Annotated[
+        File, option("FILE", "Record the replies of built-in agent, judge and critic; scripted/FILE replays them.")
+    ] = None,
     continue_from: ContinueFrom = None,
     canary: Annotated[bool, flag("--canary", "Do not run if the judge accepts work without proof.")] = False,
 ) -> int:

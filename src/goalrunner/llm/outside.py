@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
@@ -114,7 +115,7 @@ def new_tape(path: Path | str, *, redact: Callable[[str], str] = str) -> Tape:
     Raise UsageError if the file cannot be created or is not empty; the function raises RecordError.
     """
     target = Path(path).resolve()  # a link that the user gave is followed
-    if target.exists() and not (target.is_file() and target.stat().st_size == 0):
+    if os.path.exists(target) and not (target.is_file() and target.stat().st_size == 0):  # noqa: PTH110 - never raises
         raise UsageError(f"{path} exists and is not an empty file", "Name another file for the recording.")
     try:
         file = AppendFile(target)
