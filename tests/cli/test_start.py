@@ -366,3 +366,22 @@ def completed(folder: Path, shell: str, line: str) -> str:
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_TYPER_COMPLETE_ARGS": line}
     last = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_GOAL_COMPLETE": f"complete_{shell}"}
     return goal(cwd=folder, **words, **last).out
+
+
+@pytest.mark.parametrize("name", ["package.json", "pyproject.toml"])
+def test_init_names_a_file_that_it_cannot_read_and_why(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text('{"scripts": {"test": \n')
+    for command in (["init", "--yes"], ["run", "make it", "--agent", "claude"]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert re.search(rf"no test command was found in .*; {name} cannot be read: .+ line \d", said), said
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to(name)  # no file of that name can be opened
+    assert main(["init", "--yes"]) == 2
+    assert f"; {name} cannot be read: Too many levels of symbolic links" in capsys.readouterr().err
+    (tmp_path / "Makefile").write_text("check:\n")
+    assert main(["init", "--yes", "--agent", "claude"]) == 0
+    assert f"warning    {name} cannot be read: " in capsys.readouterr().out

@@ -79,17 +79,17 @@ def of_folder() -> Path | None:
 
 def _proposed(given: Mapping[str, Any]) -> str:
     """Return the test command of the project as the validator; a person at a terminal can reject it."""
-    from goalrunner.app.project import detect_project
+    from goalrunner.app.project import Project, detect_project
     from goalrunner.goalfile.loading import current_folder
 
     folder = current_folder() / (given.get("workspace.path") or "")
-    commands = detect_project(folder, os.environ).commands if folder.is_dir() else ()
-    if not commands:
+    project = detect_project(folder, os.environ) if folder.is_dir() else Project()
+    if not project.commands:
         raise UsageError(
-            f"no test command was found in {folder}, so nothing can verify the result",
+            "; ".join((f"no test command was found in {folder}, so nothing can verify the result", *project.problems)),
             'give one: --validator "CMD", or a judge: --judge provider/model',
         )
-    first = commands[0]
+    first = project.commands[0]
     output.complain(f"Validator: {first.command} ({first.why})")
     if output.is_interactive() and not output.agreed("Use this validator? [Y/n]"):
         raise UsageError("the validator was rejected", 'give another one: --validator "CMD"')

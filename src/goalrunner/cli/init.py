@@ -197,6 +197,7 @@ class _Proposal:
         yield f"validator  {self.command}{f' ({self.why})' if self.why else ''}"
         others = [f"{item.command} ({item.why})" for item in self.project.commands if item.command != self.command]
         yield from (f"           also found: {other}" for other in others)
+        yield from (f"warning    {problem}" for problem in self.project.problems)
         found = "none is installed, and no key is set; goal agents lists what to install"
         yield f"agent      {self.agent or found}"
         yield f"judge      {self.judge or 'none; the validator decides'}"
@@ -260,6 +261,7 @@ def _proposal(command: str | None, agent: str | None, model: str | None, judge: 
         command, why = project.commands[0].command, project.commands[0].why
     elif command is None:
         what = "this folder is empty" if project.is_empty else "no test command was found in this folder"
+        what = "; ".join((what, *project.problems))
         if not ask:
             raise UsageError(what, 'goal init --validator "CMD" names the command that verifies the result')
         command = output.typed(f"{what[0].upper()}{what[1:]}. Command that verifies the result: ")
