@@ -127,20 +127,30 @@ def test_the_readme_is_short() -> None:
 def test_the_tutorial_leads_to_a_verified_run(tmp_path: Path) -> None:
     text = (DOCS / "tutorial.md").read_text()
     script = "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("GOAL_", "LLM_"))}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("GOAL_", "LLM_", "XDG_"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euc", script],
         cwd=tmp_path,
-        env={**environ, "PATH": path, "HOME": str(tmp_path), "GOAL_HOME": str(tmp_path / "runs"), "COLUMNS": "120"},
-        capture_output=True,
+        env={**environ, "PATH": path, "HOME": str(tmp_path), "COLUMNS": "120"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    for line in ("2 tests, FAILED, failures=1", "result     ready: goal run", "round 2    ✓", "complete   2 rounds"):
-        assert line in done.stdout
-        assert line in text
+    assert done.returncode == 0, done.stdout
+    blocks = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert [line for block in blocks for line in ("round 2    ✓", "complete   2 rounds") if line in block]
+    for block in blocks[1:]:  # the first one is a command
+        for part in block.split("...\n"):  # a line with dots stands for lines that are left out
+            assert _comparable(part) in _comparable(done.stdout)
+
+
+def _comparable(text: str) -> str:
+    """Return an output without what differs from machine to machine."""
+    text = re.sub(r"\d+\.\d+ s\b", "TIME", text)
+    text = re.sub(r"\b\w{4}-parse-accepts", "RUN", text)
+    return re.sub(r"^(agent     |judge     |sandbox   |checks    |Next:) .*", r"\1", text, flags=re.MULTILINE)
 
 
 def test_the_architecture_lists_the_packages_from_top_to_bottom() -> None:

@@ -193,7 +193,7 @@ class _Proposal:
 
     def detected(self) -> Iterator[str]:
         folder = str(current_folder())
-        yield f"workspace  {folder} · {workspace_state(folder)}"
+        yield f"workspace  {home_path(folder)} · {workspace_state(folder)}"
         yield f"validator  {self.command}{f' ({self.why})' if self.why else ''}"
         others = [f"{item.command} ({item.why})" for item in self.project.commands if item.command != self.command]
         yield from (f"           also found: {other}" for other in others)
