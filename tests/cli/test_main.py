@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import re
@@ -247,3 +248,13 @@ def test_a_wrong_value_is_named_with_what_is_valid(
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert said in capsys.readouterr().err
+
+
+def test_pages_and_signs_have_an_ascii_form_so_that_no_mark_is_a_question() -> None:
+    output.prepare()
+    pages = Path(__file__).parents[2] / "docs"
+    signs = {sign for page in pages.rglob("*.md") for sign in page.read_text() if not sign.isascii()}
+    assert "✓" in signs
+    for sign in (signs | set("✅❌→…")) - set("⠋"):  # a frame of the spinner, which is another one without Unicode
+        shown, _ = codecs.lookup_error("goal")(UnicodeEncodeError("ascii", sign, 0, 1, ""))
+        assert "?" not in str(shown), sign

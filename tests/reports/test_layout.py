@@ -287,3 +287,9 @@ def test_wrapping_loses_nothing_where_there_are_rows_enough(text: str) -> None:
 
 def test_what_does_not_fit_is_marked() -> None:
     assert wrap("one two three four", 9, 2) == ["one two", "three…"]
+
+
+def test_a_warning_is_shown_whole_on_a_narrow_terminal() -> None:
+    remark = "validators ignore the agent's version: tests/test_parser.py (changed; existing test)"
+    text = laid_out([Step("files", "!", remark=remark, tone="warn")], 40)
+    assert "".join(text.split()) == "".join(f"! files {remark}".split())

@@ -90,6 +90,15 @@ def test_no_color_is_obeyed(terminal: Terminal) -> None:
     assert "✓ " in terminal.getvalue()
 
 
+def test_without_unicode_a_running_step_has_no_mark_of_a_question(terminal: Terminal) -> None:
+    terminal.encoding = "ascii"  # type: ignore[misc]
+    with LiveProgress(terminal, environ=ENVIRON, monotonic=lambda: 0.0) as live:
+        feed(live, events.RoundStarted(round=1, prompt="first"))
+        live._live.refresh()
+    assert re.search(r"round 1 .*[-\\|/] agent", clean(terminal.getvalue()))
+    assert "⠋" not in terminal.getvalue()
+
+
 def test_the_step_under_way_and_the_text_under_it_live(terminal: Terminal, progress: LiveProgress) -> None:
     call = events.ToolCalled(tool_call_id="c", tool="shell", summary="pytest -q")
     feed(progress, events.RoundStarted(round=1, prompt="first"), call)

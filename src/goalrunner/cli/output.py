@@ -20,7 +20,7 @@ from goalrunner.core.errors import GoalError, UsageError
 if TYPE_CHECKING:
     from goalrunner.reports.layout import Line
 
-_PLAIN = {"✓": "+", "✗": "x", "·": "-", "−": "-", "…": "~", "—": "-", "’": "'", "“": '"', "”": '"', "│": "|"}
+_PLAIN = {"✅": "ok", "❌": "no", **dict(zip("✓✗·−…—→’“”│─┐►◄▲▼", '+x--~->\'""|-+><^v', strict=True))}
 """Our own signs in ASCII, with the same width."""
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}

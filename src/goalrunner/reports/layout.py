@@ -137,8 +137,8 @@ _TAP_FAILURE = re.compile(r"^ *not ok .*\n(?: .*\n)*?( +)error: .*(?:\n(?:\1 .*|
 _TAP_DETAIL = re.compile(r" *(?:$|---|duration_ms:|failureType:|type:)")
 TAIL = 10
 """Lines of a failed validator's output that are shown."""
-ASKED = "?"
-"""The mark of what a person is to decide on."""
+ASKED, WARNED = "?", "!"
+"""The marks of what a person is to decide on, and of a warning. Their texts are shown whole."""
 _LONGEST = 2_000
 """Most characters of one text in a pipe, which has no width."""
 _DESIGN_WIDTH = 80
@@ -229,7 +229,7 @@ def _step(step: Step, columns: int | None) -> list[Row]:
     row = [*head, *([Span(body, "dim"), Span(f"   {remark}", tone)] if remark else [Span(body.rstrip(), "dim")])]
     if columns is None or _width(row) <= columns:
         return [row]
-    left, rows = width(name) + LABEL_COLUMNS + 3, _MOST_ROWS if step.mark == ASKED else _STEP_ROWS
+    left, rows = width(name) + LABEL_COLUMNS + 3, _MOST_ROWS if step.mark in (ASKED, WARNED) else _STEP_ROWS
     after = "   ".join(filter(None, (step.time, remark)))
     first, *parts = wrap(subject or after, columns - left, rows)
     below = wrap(after, columns - INDENT, rows) if subject and after else []

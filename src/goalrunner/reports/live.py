@@ -46,7 +46,7 @@ class LiveProgress(Progress):
         self._monotonic = monotonic
         self._redact = Redactor(environ).text  # output is drawn before it is recorded
         self._signals = not environ.get(_NO_BELL)
-        self._spinner = Spinner("dots")
+        self._spinner = Spinner("dots" if self._console.encoding.startswith("utf") else "line")
         # Rich would redirect the outcome's JSON on stdout to this console.
         self._live = Live(
             console=self._console,

@@ -10,7 +10,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ASKED, Fact, Line, Step, Tone, cut, one_line
+from goalrunner.reports.layout import ASKED, WARNED, Fact, Line, Step, Tone, cut, one_line
 
 _SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
 _LONGEST_NAME = 40
@@ -45,7 +45,7 @@ def event_lines(event: events.Event) -> Iterator[Line]:
 
 
 def _warning(name: str, remark: str) -> Step:
-    return Step(name, "!", remark=remark, tone="warn")
+    return Step(name, WARNED, remark=remark, tone="warn")
 
 
 def _failed(name: str, remark: str, subject: str = "", time: str = "") -> Step:

@@ -27,7 +27,7 @@ UNKNOWN = "unknown"
 """Shown if the usage is unknown; a dash: nothing was used."""
 _MIN_GOAL, _NARROWEST = 16, 8
 """With fewer columns for the goal, other columns are left out; it always has the second number."""
-_DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS")
+_DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS", "STARTED")
 """Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
 _ROWS = 4
 """Rows of a terminal that the labels of a run may take."""
