@@ -90,8 +90,10 @@ def test_no_color_is_obeyed(terminal: Terminal) -> None:
     assert "✓ " in terminal.getvalue()
 
 
-def test_without_unicode_a_running_step_has_no_mark_of_a_question(terminal: Terminal) -> None:
-    terminal.encoding = "ascii"  # type: ignore[misc]
+def test_without_unicode_a_running_step_has_no_mark_of_a_question(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Terminal, "encoding", "ascii")
     with LiveProgress(terminal, environ=ENVIRON, monotonic=lambda: 0.0) as live:
         feed(live, events.RoundStarted(round=1, prompt="first"))
         live._live.refresh()
