@@ -119,7 +119,8 @@ def prepare(project: Project) -> None:
 def restore(project: Project) -> Place:
     """Bring back a prepared project as it was before any validator ran in it, and return its place."""
     place = cache() / "places" / project.name
-    shutil.rmtree(place / "live")
+    if (place / "live").exists():  # it is missing if an earlier copy was interrupted
+        shutil.rmtree(place / "live")
     _copy(place / "kept", place / "live")
     seconds = json.loads((place / "prepared.json").read_text())["bare_seconds"]
     return Place(place / "live", place / "live" / project.folder, seconds)

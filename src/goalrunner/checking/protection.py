@@ -45,9 +45,12 @@ CHECKER_CONFIGURATION = (
     "psalm.xml", ".clang-tidy", ".clang-format", "rustfmt.toml", ".rustfmt.toml", "deny.toml", ".bandit",
     ".yamllint*", ".stylelintrc*", ".markdownlint*", ".oxlintrc.json", ".shellcheckrc", ".codespellrc",
     ".prettierrc", ".prettierrc.*", ".prettierignore", "prettier.config.*", ".golangci.*", "clippy.toml",
-    ".clippy.toml",
+    ".clippy.toml", ".gitignore",
 )  # fmt: skip
 """What configures linters and type checkers."""
+
+IGNORE_FILE = ".gitignore"
+"""It configures those checkers that leave out what git ignores, if a validator calls one."""
 
 MANIFESTS = (
     "pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "requirements*.txt", "requirements*.in", "constraints*.txt",
@@ -121,6 +124,7 @@ class Protection:
         self.scripts = dict(scripts or {})
         self._protect, self._editable, self._allow = map(_Matcher, (self.protect, self.editable, self.allow))
         self._scripts = {_folded(path): rule for path, rule in self.scripts.items()}
+        self._ignores = self._scripts.get(IGNORE_FILE, "").startswith(BEFORE)
 
     def allowed(self, path: str) -> bool:
         """Return whether `allow` takes a path out."""
@@ -147,8 +151,10 @@ class Protection:
 
     def _by_keys(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
         match self.mode:
-            case "editable":
-                return None if self._editable(path) else "not editable"
+            case "editable" if not self._editable(path):
+                return "not editable"
+            case "editable" if applies is None:
+                return None
             case "protect" if pattern := self._protect.pattern(path):
                 return f'protect = "{pattern}"'
             case "default" if applies is None and is_test(path):
@@ -160,6 +166,8 @@ class Protection:
 
     def _configuration(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
         if not (configures_runners(path) or _CHECKERS(path)):
+            return None
+        if posixpath.basename(path) == IGNORE_FILE and not self._ignores:
             return None
         if applies is None:
             return CONFIGURATION

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.checking.protection import BEFORE, COMPARED
+from goalrunner.checking.protection import BEFORE, COMPARED, IGNORE_FILE
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.shell_programs import SHELLS, Program, programs
 from goalrunner.records.run_folder import damaged, read_json, write_json
@@ -34,6 +34,7 @@ _WORD = re.compile(r"[\w./:-]+")
 _INCLUDE = re.compile(r"^[ ]*-?s?include[ \t]+([^#\n]+)", re.MULTILINE)
 _PHONY = re.compile(r"^\.PHONY[ \t]*:(.*)$", re.MULTILINE)
 _DEEPEST = 3
+_LEAVES_OUT_IGNORED = frozenset({"ruff", "black", "prettier", "biome", "rg"})
 _COMPARES = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "jq"})
 _CHECKS = re.compile(r"(?:^|[_.-])(?:check|test|verify|validate|lint|ci)s?(?:[_.-]|$)", re.IGNORECASE)
 _SHELL = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
@@ -230,6 +231,8 @@ class _Found:
         self.read[line, folder] = None
         for program in programs(line):
             place = posixpath.normpath(posixpath.join(folder, program.folder))
+            if program.name in _LEAVES_OUT_IGNORED:
+                self.add("before", (IGNORE_FILE,))
             if program.module:
                 tests = [word for word in program.words[1:] if word.partition(".")[0].isidentifier()]
                 for module in (program.words[0], *(tests if program.name == "unittest" else ())):
