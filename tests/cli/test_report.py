@@ -119,5 +119,5 @@ def test_a_run_of_ten_thousand_events_has_a_small_report_soon(own_home: Path, tm
     times = [[process_seconds([GOAL, *line]) for line in lines] for _ in range(3)]
     report, show = map(min, zip(*times, strict=True))
     print(f"\ngoal report {report:.2f} s, goal show {show:.2f} s, {target.stat().st_size:,} bytes")
-    assert report < 2.5 * show  # the diffs of 200 rounds are made by as many processes of git
+    assert report < 2 * show
     assert target.stat().st_size < 5_000_000

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from goalrunner.core import events
+from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
@@ -86,9 +87,7 @@ def html(
     def read(_: TranscriptRef) -> str:
         return words
 
-    state, rows = evidence_of(records)
-    assert state is not None
-    run = RunPage(records, outcome_of(state).model_copy(update={"evidence": rows}), words=read, ends=ends)
+    run = RunPage(records, words=read, ends=ends)
     run.add_patches(patches)
     return page_text([run])
 
@@ -286,13 +285,17 @@ def test_a_run_that_has_not_ended_has_a_page() -> None:
 
 def compared() -> str:
     """The page of two runs."""
-    runs = []
-    for records in (two_rounds(), two_rounds()[:7]):
-        state, rows = evidence_of(records)
-        assert state is not None
-        outcome = outcome_of(state).model_copy(update={"evidence": rows})
-        runs.append(RunPage(records, outcome, words=lambda _: "", ends=lambda *_: (b"", b"")))
-    return page_text(runs)
+    both = (two_rounds(), two_rounds()[:7])
+    return page_text([RunPage(records, words=lambda _: "", ends=lambda *_: (b"", b"")) for records in both])
+
+
+def test_a_page_reads_the_records_once_and_takes_its_evidence_from_them() -> None:
+    found = RunPage(iter(two_rounds()), words=lambda _: "", ends=lambda *_: (b"", b""), run_path="/runs/k3f9-one")
+    state, rows = evidence_of(two_rounds())
+    assert state is not None
+    assert found.outcome == outcome_of(state, "/runs/k3f9-one").model_copy(update={"evidence": rows})
+    with pytest.raises(UsageError, match="the log of run k3f9-one has no events"):
+        RunPage([], words=lambda _: "", ends=lambda *_: (b"", b""), run_path="/runs/k3f9-one")
 
 
 def test_two_runs_are_drawn_to_one_scale() -> None:

@@ -11,12 +11,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from goalrunner.core.errors import ExitCode, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
+from goalrunner.snapshots.git import Answer, Git
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
@@ -664,6 +667,33 @@ async def test_a_patch_for_people_has_no_caches(workspace: Path, store: Snapshot
     caches_alone, both = await store.patches([(first, second), (first, third)])
     assert caches_alone == ""
     assert (both.count("diff --git"), "new.py" in both) == (1, True)
+
+
+async def test_the_patches_of_many_rounds_are_made_by_one_git_and_equal_those_of_each(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SnapshotStore(workspace, tmp_path / "home", large=1000)
+    heading = f"{'a' * 40} {'b' * 40}\n"  # as in git's output between two patches
+    snapshots = [await store.snapshot()]
+    for files in ({"a.py": heading}, {"big": "x" * 2000}, {"a.py": heading * 2, "big": "y" * 2000, "c": "\xff"}):
+        write(workspace, files)
+        snapshots.append(await store.snapshot())
+    pairs = [*pairwise(snapshots), (snapshots[0], snapshots[0]), (snapshots[0], snapshots[-1])]
+    each = [await store.diff(*pair) for pair in pairs]
+    asked: list[str | bytes] = []
+    run = Git.run
+
+    async def counted(self: Git, *arguments: str | bytes, **options: Any) -> Answer:
+        asked.append(arguments[0])
+        return await run(self, *arguments, **options)
+
+    monkeypatch.setattr(Git, "run", counted)
+    assert await store.patches(pairs) == each
+    assert len(asked) == 3
+    assert "big: not there -> not kept, sha256" in each[1]
+    assert each[2].count(f"+{heading}") == 1
+    assert each[3] == ""
+    store.close()
 
 
 async def test_comparing_many_snapshots_at_once_finds_what_comparing_two_does(workspace: Path, tmp_path: Path) -> None:

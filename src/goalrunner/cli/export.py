@@ -131,10 +131,10 @@ def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
     from goalrunner.reports.html import RunPage
 
     page = RunPage(
-        list(runs.records(folder)),
-        runs.result(folder)[1],
+        runs.records(folder),
         words=lambda message: message_text(folder.transcript, message),
         ends=ArtifactStore(folder.artifacts, Redactor({})).ends,
+        run_path=str(folder.path),
     )
     if with_diffs and (steps := page.steps()):
         try:

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from goalrunner.app.run_snapshots import snapshots_of
+from goalrunner.app.run_snapshots import RunSnapshots
 from goalrunner.core import VERSION, events
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import Record
 from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, TranscriptRef
-from goalrunner.core.outcome import GoalOutcome, Usage
-from goalrunner.core.summary import observations_of
+from goalrunner.core.outcome import Usage
+from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, Step, clean, cut, model_name, one_line
@@ -108,33 +108,39 @@ class Round:
 class RunPage:
     """One run as a page shows it."""
 
-    def __init__(self, records: Sequence[Record], outcome: GoalOutcome, *, words: _Words, ends: _Ends) -> None:
-        """`words` reads a message of the transcript, `ends` the two ends of an artifact: see `ArtifactStore.ends`."""
-        self.outcome = outcome
+    def __init__(self, records: Iterable[Record], *, words: _Words, ends: _Ends, run_path: str = "") -> None:
+        """Read the records, once. Raise UsageError if there are none.
+
+        `words` reads a message of the transcript, `ends` the two ends of an artifact: see `ArtifactStore.ends`.
+        """
         self.opening: list[Fact] = []
         self.rounds = [Round(0)]
         self.charts: list[Chart] = []
-        self.cited = {row.observation for row in outcome.evidence}
         self.files: list[FileDiff] = []
         """The files that the run changed, from its start to its end."""
         self.lines_left_out = 0
         self.diff_problem = ""
         """Why there are no diffs."""
-        self.snapshots = snapshots_of(records)
+        self.snapshots, evidence = RunSnapshots(), EvidenceIndex()
         self._narrative = Narrative(words=words)
         self._words = words
         for record in records:
             self._add(record)
+            self.snapshots.add(record.event)
+            evidence.add(record)
+        state = self._narrative.state
+        if state is None:
+            raise UsageError(f"the log of run {Path(run_path).name} has no events", "goal list shows the runs")
+        rows = evidence.rows(state)
+        self.outcome = outcome_of(state, run_path).model_copy(update={"evidence": rows})
+        self.cited = {row.observation for row in rows}
         if not self.rounds[0].entries:
             del self.rounds[0]
         self._read_outputs(ends)
-        ended, state = outcome.model_copy(update={"labels": (), "run_path": ""}), self._narrative.state
-        if state is not None:
-            visible = tuple(result for result in state.validators if not result.hidden)
-            state = state.model_copy(update={"validators": visible})
-        self.closing = list(closing_lines(ended, state))
-        evidence = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
-        self.criteria = [list(rows) for _, rows in evidence]
+        ended = self.outcome.model_copy(update={"labels": (), "run_path": ""})
+        visible = tuple(result for result in state.validators if not result.hidden)
+        self.closing = list(closing_lines(ended, state.model_copy(update={"validators": visible})))
+        self.criteria = [list(same) for _, same in groupby(rows, key=lambda row: (row.kind, row.criterion))]
         self.shown_ids = {one.observation.id for part in self.rounds for one in part.entries if one.observation}
 
     def _add(self, record: Record) -> None:
@@ -173,7 +179,8 @@ class RunPage:
         here.results = event.results
         if isinstance(event, events.ValidatorsFinished):
             decided = verdict_of(event.results, event.refusal or ", ".join(event.leaked))
-            here.verdict = None if decided.complete and "judge" in self.outcome.models else decided
+            has_judge = self._narrative.state is not None and "judge" in self._narrative.state.models
+            here.verdict = None if decided.complete and has_judge else decided
         known = {item.id: item for item in observations_of(event)}
         for entry, result in zip(entries, event.results, strict=False):
             entry.observation, entry.is_hidden = known.get(result.observation), result.hidden

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 _PATCH = (
-    *("-c", "core.bigFileThreshold=1m", "diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv"),
-    *("--no-color", "--src-prefix=a/", "--dst-prefix=b/"),
+    *("-c", "core.bigFileThreshold=1m", "diff-tree", "--stdin", "-r", "-p", "--no-renames", "--no-ext-diff"),
+    *("--no-textconv", "--no-color", "--relative=content/", "--src-prefix=a/", "--dst-prefix=b/"),
 )
-"""The git command of a patch. Larger files are not shown line by line."""
+"""The git command of patches. Larger files are not shown line by line."""
+_BEGINNING = re.compile(rb"^[0-9a-f]{40,64} [0-9a-f]{40,64}\n", re.MULTILINE)
+"""The line that begins the patch of two trees; lines of a file begin with a space, "+", "-" or a backslash."""
 
 _ROW = re.compile(rb":(\d+) (\d+) (\w+) (\w+) \w+\0([^\0]+)\0|\w+ \w+\n")
 """A path that differs, or the line that begins the comparison of two trees."""
@@ -34,6 +36,8 @@ Step = dict[str, tuple[str, str]]
 
 _MANIFEST = ""
 """The path, in the differences of two trees, of the list of unstored content."""
+_NOT_KEPT = " not kept"
+"""The end of what identifies a content that is not stored."""
 
 
 class SnapshotReader:
@@ -109,29 +113,39 @@ class SnapshotReader:
         added, removed = ([int(row[side]) for row in kept if row[side].isdigit()] for side in (0, 1))
         return DiffStat(files=len(kept), added=sum(added), removed=sum(removed))
 
-    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = (), *, errors: str = "replace") -> str:
+    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
         """Return a unified patch from one to the other, of these paths or folders, or of all.
 
-        Large and binary files are only named. `errors` is how invalid UTF-8 is decoded.
+        Large and binary files are only named. Bytes that are not UTF-8 are replaced.
         """
-        trees = (f"{old.tree}:content", f"{new.tree}:content")
-        output = await self.git.ask(*_PATCH, *trees, "--", *map(raw, paths))
-        was, now = await self.unstored(old), await self.unstored(new)
-        lines = [
-            f"{path}: {_described(was.get(path))} -> {_described(now.get(path))}\n"
-            for path in sorted(was.keys() | now.keys())
-            if was.get(path) != now.get(path)
-            and (not paths or any(f"{path}/".startswith(one.rstrip("/") + "/") for one in paths))
-        ]
-        return output.decode("utf-8", errors) + "".join(lines)
+        [step] = await self._steps([(old, new)])
+        [text] = await self._texts([(old, new, step)], paths)
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     async def patches(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[str]:
-        """Return a unified patch for each pair, without caches and the goal's `outputs`."""
+        """Return a unified patch for each pair, without caches and `outputs`. Bytes that are not UTF-8 are surrogates."""
+        compared = [(*pair, step) for pair, step in zip(pairs, await self._steps(pairs), strict=True)]
+        kept = [[path for path in step if not self._passing.match(path)] for _, _, step in compared]
+        whole = [len(paths) == len(item[2]) for item, paths in zip(compared, kept, strict=True)]
+        texts = iter(await self._texts([item for item, is_whole in zip(compared, whole, strict=True) if is_whole]))
         found = []
-        for (old, new), step in zip(pairs, await self._steps(pairs), strict=True):
-            kept = [path for path in step if not self._passing.match(path)]
-            paths = kept if len(kept) < len(step) else []
-            found.append(await self.diff(old, new, paths, errors="surrogateescape") if kept else "")
+        for item, paths, is_whole in zip(compared, kept, whole, strict=True):
+            found += [next(texts)] if is_whole else await self._texts([item], paths) if paths else [""]
+        return found
+
+    async def _texts(self, compared: Sequence[tuple[Snapshot, Snapshot, Step]], paths: Sequence[str] = ()) -> list[str]:
+        """Return a unified patch of these paths, or of all, for each pair with its differences; one git process makes them."""
+        stdin = "".join(f"{old.tree} {new.tree}\n" for old, new, _ in compared).encode()
+        output = await self.git.ask(*_PATCH, "--", *(b"content/" + raw(path) for path in paths), stdin=stdin)
+        found = []
+        for (_, _, step), patch in zip(compared, _BEGINNING.split(output)[1:], strict=True):
+            lines = [
+                f"{path}: {_described(was)} -> {_described(now)}\n"
+                for path, (was, now) in sorted(step.items())
+                if (was.endswith(_NOT_KEPT) or now.endswith(_NOT_KEPT))
+                and (not paths or any(f"{path}/".startswith(one.rstrip("/") + "/") for one in paths))
+            ]
+            found.append(patch.decode("utf-8", "surrogateescape") + "".join(lines))
         return found
 
     async def _steps(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[Step]:
@@ -201,7 +215,7 @@ class SnapshotReader:
 
 def _beside_the_tree(unstored: bytes, repositories: bytes) -> dict[str, str]:
     """Return what identifies the content of a snapshot that is not in its tree: unstored files, and repositories."""
-    files = {path: f"{entry.mode} {entry.blob} not kept" for path, entry in read_manifest(unstored).items()}
+    files = {path: f"{entry.mode} {entry.blob}{_NOT_KEPT}" for path, entry in read_manifest(unstored).items()}
     found: dict[str, str] = json.loads(repositories)
     return files | found
 
@@ -212,10 +226,11 @@ def _kind(path: str, was: str, now: str) -> Literal["added", "modified", "delete
     return "modified" if was and now else "added" if now else "deleted"
 
 
-def _described(entry: Entry | None) -> str:
-    if entry is None:
+def _described(side: str) -> str:
+    if not side.endswith(_NOT_KEPT):
         return "not there"
-    return f"not kept, sha256 {entry.blob[:16]}" if entry.blob else "unreadable"
+    blob = side.split(" ")[1]
+    return f"not kept, sha256 {blob[:16]}" if blob else "unreadable"
 
 
 class Patterns:
