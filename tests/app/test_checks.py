@@ -9,7 +9,9 @@ import pytest
 
 from goalrunner import GoalController, ValidatorSpec, run_goal
 from goalrunner.app.run_options import split_checks
+from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.errors import UsageError
+from goalrunner.snapshots.diff import SnapshotReader
 from goalrunner.testing import ScriptedConversation, ScriptedValidator
 
 SPEC = ValidatorSpec(run="false", name="never")
@@ -64,3 +66,22 @@ def test_a_generator_of_checks_is_read_once_and_every_check_runs() -> None:
     validators = (item for item in ("true", check, VALIDATOR, SPEC))
     outcome = run_goal(ScriptedConversation("done"), "x", validators=validators, max_iterations=1)
     assert (outcome.status, outcome.attempts[0].feedback) == ("capped", "validator never: exit 1")
+
+
+def test_a_check_lists_the_files_of_the_new_snapshot_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+    read = SnapshotReader._list
+
+    async def counted(self: SnapshotReader, tree: str) -> Any:
+        listed.append(tree)
+        return await read(self, tree)
+
+    class Writing(ScriptedConversation):
+        async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+            (tmp_path / f"{len(listed)}.txt").touch()
+            return await super().send(prompt, recorder)
+
+    monkeypatch.setattr(SnapshotReader, "_list", counted)
+    outcome = run_goal(Writing(*["done"] * 4), "x", validators="false", workspace=tmp_path, max_iterations=4)
+    assert outcome.iterations == 4
+    assert len(listed) == len(set(listed)) == 5

@@ -122,10 +122,10 @@ class CheckRunner:
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         await self.remember(base)
+        entries = await self._store.entries(base)  # first: the store keeps the two trees that were read last
         self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
         ignored = await self._look()
         changes = await asyncio.to_thread(self._ignored.compare, ignored)
-        entries = await self._store.entries(base)
         self._tests = tuple(filter(is_test, entries))
         self._rules = self._protection.with_tests(self._base.files, entries)
         plan = await make_plan(
