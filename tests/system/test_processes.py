@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -78,3 +79,17 @@ async def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path) -> N
             while not child.ended():
                 pass
             assert child.status == -signal.SIGKILL
+
+
+def test_the_descendants_of_a_process_are_found_whatever_its_name_is(tmp_path: Path) -> None:
+    program = tmp_path / "a) S 1 (b"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen(["/bin/sh", "-c", '"$0" 1000 & echo; wait', program], stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        shell.stdout.readline()
+        [inner] = processes.children(shell.pid)
+        below = processes.children(os.getpid(), recursive=True)
+        os.kill(inner, signal.SIGKILL)
+    assert below.index(shell.pid) < below.index(inner)
+    assert shell.pid in below
+    assert processes.children(inner) == []
