@@ -9,14 +9,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError
-from goalrunner.core.events import Event
-from goalrunner.records.event_log import EventLog, LogEnd, read_end, read_records
+from goalrunner.core.events import RECORD, Event
+from goalrunner.records.event_log import EventLog, LogEnd, _vocabulary, read_end, read_records
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import any_event, tool_called
@@ -99,6 +100,20 @@ def test_the_schemas_own_words_are_no_secrets(path: Path) -> None:
 
     assert record.event == tool_called("the [redacted:A_TOKEN] event")
     assert list(read_records(path)) == [record]
+
+
+def test_the_words_that_no_secret_replaces_are_those_of_the_json_schema() -> None:
+    words: set[str] = set()
+    waiting: list[Any] = [RECORD.json_schema()]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            found = (*node.get("properties", ()), node.get("const"), *node.get("enum", ()))
+            words.update(word for word in found if isinstance(word, str))
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    assert _vocabulary() == words
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports.ci import Problem, github_text, gitlab_text, neutral, problems_of
 from goalrunner.reports.figures import json_text
-from goalrunner.reports.live import open_progress
 from goalrunner.reports.progress import Progress
 from tests.support import told_run
 from tests.support.told_run import numbered

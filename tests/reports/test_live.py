@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.ports import CommandStarted, PersonNeeded, RetryScheduled
 from goalrunner.reports.layout import clean
-from goalrunner.reports.live import LiveProgress, open_progress
+from goalrunner.reports.live import LiveProgress
 from tests.support import told_run
 from tests.support.told_run import feed, outcome
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app.keywords import Callback
+from goalrunner.cli.drive import is_interactive, open_progress
 from goalrunner.core import events
 from goalrunner.core.agent_ports import TextObserver
 from goalrunner.core.events import Event, Record
@@ -19,7 +20,7 @@ from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.reports.live import LiveProgress, is_interactive, open_progress
+from goalrunner.reports.live import LiveProgress
 from goalrunner.reports.progress import Progress
 from tests.support import told_run
 from tests.support.told_run import feed, numbered, outcome
@@ -317,7 +318,7 @@ def test_lines_live_on_a_terminal_alone() -> None:
 def test_a_pipe_loads_neither_typer_nor_litellm(tmp_path: Path) -> None:
     code = dedent("""\
         import sys
-        from goalrunner.reports.live import open_progress
+        from goalrunner.cli.drive import open_progress
         from tests.support import told_run
         with open_progress(sys.stdout) as progress:
             for record in told_run.two_rounds():

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from goalrunner.cli.drive import is_interactive, open_progress
 from goalrunner.core import events
 from goalrunner.core.observation import DiffStat
 from goalrunner.core.ports import CommandEnded, CommandStarted, Remark
-from goalrunner.reports.live import is_interactive, open_progress
 from goalrunner.reports.progress import Progress
 from tests.reports.test_current import Clock
 from tests.reports.test_live import Terminal
@@ -107,3 +109,10 @@ def test_a_pipe_has_colours_only_if_they_are_forced(environ: dict[str, str], col
     feed(open_progress(stream, environ=environ), told_run.checked(True, "ok"))
     assert ("\x1b[32m✓" in stream.getvalue()) == coloured
     assert ("\x1b" in stream.getvalue()) == coloured
+
+
+def test_progress_in_a_pipe_does_not_load_the_live_display() -> None:
+    code = "import sys; from goalrunner.cli.drive import open_progress as o; o(sys.stdout); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "goalrunner.reports.progress" in loaded
+    assert "rich.console" not in loaded

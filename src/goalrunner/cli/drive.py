@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from goalrunner.core.observation import Change
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
+    from goalrunner.reports.progress import Progress
 
 _STEP = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")  # in a step of GitHub Actions: for annotations and a summary
 _MAX_BYTES = 1 << 16  # bytes of a typed line that are read
@@ -42,8 +43,6 @@ def drive(
 
     `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
     """
-    from goalrunner.reports.live import open_progress
-
     stream = sys.stderr if json else sys.stdout
     with open_progress(stream, quiet=quiet, place=workspace_state) as progress:
         approver = terminal_approver(stream, progress.suspended)
@@ -73,6 +72,36 @@ def drive(
                 raise failure
             return int(failure.exit_code)
     return outcome.exit_code
+
+
+def open_progress(
+    stream: TextIO,
+    *,
+    quiet: bool = False,
+    place: Callable[[str], str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Progress:
+    """Return live progress for a terminal, and plain lines for other streams."""
+    from goalrunner.reports.progress import Progress
+
+    if is_interactive(stream, environ) and not quiet:
+        from goalrunner.reports.live import LiveProgress  # not at the top: a pipe does not need Rich
+
+        return LiveProgress(stream, place, environ=environ)
+    colours = not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
+    return Progress(stream, place, quiet=quiet, colours=colours, github=ci.is_github(environ))
+
+
+def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
+    try:
+        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not _is_set(environ, "CI")
+    except ValueError:
+        return False
+
+
+def _is_set(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "").lower() not in ("", "0", "false")
 
 
 def workspace_state(workspace: str) -> str:

@@ -154,9 +154,8 @@ def watch(run: options.Run = None) -> int:
 
     The exit code is the run's, and 4 if its process has ended unexpectedly.
     """
-    from goalrunner.cli.drive import workspace_state
+    from goalrunner.cli.drive import open_progress, workspace_state
     from goalrunner.records.event_log import read_records
-    from goalrunner.reports.live import open_progress
     from goalrunner.reports.show import show_live
 
     folder = runs.find(run)

@@ -1,4 +1,4 @@
-"""Progress on a terminal that is redrawn while a step is running, and the choice between it and plain lines."""
+"""Progress on a terminal that is redrawn while a step is running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from rich.text import Text
 
 from goalrunner.core.ports import Activity, PersonNeeded
 from goalrunner.records.redaction import Redactor
-from goalrunner.reports.ci import is_github
 from goalrunner.reports.current import Running
 from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, Line, clean, hanging, laid_out
 from goalrunner.reports.progress import Progress
@@ -136,29 +135,3 @@ class LiveProgress(Progress):
         whole = clean(self._redact("\n".join(item.lines[-tail:]))).expandtabs(4).splitlines()
         below = [row for line in whole if line.strip() for row in hanging(line, room, _WIDE)]
         return [first, *rows, *(Text(" " * INDENT + row, style="dim") for row in below[-tail:])]
-
-
-def open_progress(
-    stream: TextIO,
-    *,
-    quiet: bool = False,
-    place: Callable[[str], str] | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> Progress:
-    """Return live progress for a terminal, and plain lines for other streams."""
-    if is_interactive(stream, environ) and not quiet:
-        return LiveProgress(stream, place, environ=environ)
-    colours = not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
-    return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ))
-
-
-def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
-    try:
-        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not _is_set(environ, "CI")
-    except ValueError:
-        return False
-
-
-def _is_set(environ: Mapping[str, str], name: str) -> bool:
-    return environ.get(name, "").lower() not in ("", "0", "false")

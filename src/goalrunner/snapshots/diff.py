@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
@@ -263,13 +263,14 @@ def _compiled(lines: tuple[str, ...]) -> GitIgnoreSpec:
     """Return the compiled patterns; a run uses the same few lists in each round."""
     from pathspec import GitIgnoreSpec  # many commands never match a pattern
 
+    found: list[Any] = []
     for line in lines:
         try:
-            GitIgnoreSpec.from_lines([line])
+            found += GitIgnoreSpec.from_lines([line]).patterns
         except ValueError as error:
             message = f"{line!r} is not a valid pattern of paths: {error}"
             raise UsageError(message, "write it as in a .gitignore") from error
-    return GitIgnoreSpec.from_lines(lines)
+    return GitIgnoreSpec(found)
 
 
 CACHES: tuple[str, ...] = (
