@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 
 from goalrunner.core.errors import (
@@ -412,7 +413,12 @@ def test_loops_that_end_leave_no_connection_open() -> None:
     async def ask() -> str:
         return (await _model(server).complete(ASK)).text
 
+    def connected() -> list[str]:
+        connections = psutil.Process().net_connections("tcp")
+        return [one.status for one in connections if one.raddr and f":{one.raddr.port}/" in server.base_url]
+
     with ModelServer([say("first"), say("second")]) as server:
         assert [asyncio.run(ask()), asyncio.run(ask())] == ["first", "second"]
+        assert psutil.CONN_ESTABLISHED not in connected()
     # An open socket would complain here, and warnings are errors.
     gc.collect()

@@ -34,18 +34,22 @@ async def close_with_loop(library: Any) -> None:
     loop = asyncio.get_running_loop()
     if loop not in _closers:
         # A loop closes its open async generators when it ends. It has no other hook for its end.
-        _closers[loop] = _closer(library, id(loop))
+        _closers[loop] = _closer(library)
         await anext(_closers[loop])
 
 
-async def _closer(library: Any, loop_id: int) -> AsyncGenerator[None, None]:
+async def _closer(library: Any) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
-        cache = getattr(getattr(library, "in_memory_llm_clients_cache", None), "cache_dict", None) or {}
-        # The key of a client ends with the id of its loop.
-        for key in [key for key in cache if str(key).endswith(f"-{loop_id}")]:
-            client = cache.pop(key)
+        clients: list[Any] = []
+        with suppress(Exception):  # a later version of LiteLLM may have other names
+            cache = library.in_memory_llm_clients_cache
+            # The key of a client ends with the number of its loop.
+            ending = cache.update_cache_key_with_event_loop("")
+            keys = [key for key in cache.cache_dict if ending and str(key).endswith(ending)]
+            clients = [cache.cache_dict.pop(key) for key in keys]
+        for client in clients:
             with suppress(Exception):
                 closing = (getattr(client, "aclose", None) or client.close)()
                 if inspect.isawaitable(closing):
