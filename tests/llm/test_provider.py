@@ -21,9 +21,10 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, ToolCall, ToolSpec, client, new_tape
+from goalrunner.llm import LLM, Reply, ToolCall, ToolSpec, client, new_tape
 from goalrunner.llm.outside import read_script
 from tests.support.clocks import deadlines
+from tests.support.fake_provider import FakeProvider, WireName
 from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -409,16 +410,21 @@ async def test_a_recorded_run_plays_back_without_a_provider(tmp_path: Any) -> No
     assert again.usage.cost_usd is None
 
 
-def test_loops_that_end_leave_no_connection_open() -> None:
-    async def ask() -> str:
-        return (await _model(server).complete(ASK)).text
+@BOTH_WAYS
+@pytest.mark.parametrize(("model", "wire"), [("openai/x", "openai"), ("gemini/gemini-2.5-flash", "gemini")])
+def test_loops_that_end_leave_no_connection_open(model: str, wire: WireName, on_text: Listener) -> None:
+    async def ask() -> Reply:
+        return await LLM(model, api_base=address, api_key_env="TEST_KEY").complete(ASK, on_text=on_text)
 
     def connected() -> list[str]:
-        connections = psutil.Process().net_connections("tcp")
-        return [one.status for one in connections if one.raddr and f":{one.raddr.port}/" in server.base_url]
+        found = psutil.Process().net_connections("tcp")
+        return [one.status for one in found if one.raddr and f"127.0.0.1:{one.raddr.port}/" in f"{address}/"]
 
-    with ModelServer([say("first"), say("second")]) as server:
-        assert [asyncio.run(ask()), asyncio.run(ask())] == ["first", "second"]
+    with FakeProvider([say("hi")] * 3, plain=True, fresh=True) as server:
+        address = server.base_url(wire)
+        # A connection of a loop that has ended would cost the third one a retry.
+        replies = [asyncio.run(ask()) for _ in range(3)]
         assert psutil.CONN_ESTABLISHED not in connected()
+    assert [(reply.text, reply.usage.retries) for reply in replies] == [("hi", 0)] * 3
     # An open socket would complain here, and warnings are errors.
     gc.collect()

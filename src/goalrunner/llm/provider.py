@@ -49,6 +49,9 @@ async def _closer(library: Any) -> AsyncGenerator[None, None]:
             ending = cache.update_cache_key_with_event_loop("")
             keys = [key for key in cache.cache_dict if ending and str(key).endswith(ending)]
             clients = [cache.cache_dict.pop(key) for key in keys]
+            if vars(library).get("module_level_aclient") in clients:
+                # Streams of some providers use it in all loops, so the next loop must make its own.
+                del library.module_level_aclient
         for client in clients:
             with suppress(Exception):
                 closing = (getattr(client, "aclose", None) or client.close)()
