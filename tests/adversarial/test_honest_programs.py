@@ -92,6 +92,7 @@ HONEST = cases(
         {**_FILES, "check.py": "#!/usr/bin/env python3\nassert open('done').read().strip() == '3'\n"},
         goal("./check.py", protect=False),
         prepare=_environment,
+        labels=("dependencies changed: new file bin/new",),
     ),
 )
 

@@ -536,6 +536,14 @@ def test_dependencies_stay_dependencies_without_their_marker(work: Path, make: M
     assert (changes.appeared, changes.dependency_folders) == ((), (".venv",))
 
 
+def test_dependencies_that_git_does_not_ignore_are_watched(work: Path, make: Make) -> None:
+    write(work, ".venv/pyvenv.cfg", "node_modules/tool/index.js")
+    content = make()
+    remember(content, ())
+    write(work, ".venv/bin/pytest", "node_modules/tool/index.js", text="changed")
+    assert content.compare(content.look(())).dependency_folders == (".venv", "node_modules")
+
+
 def test_removed_dependencies_are_labelled(work: Path, make: Make) -> None:
     content = make()
     remember(content, NAMES)
@@ -545,7 +553,9 @@ def test_removed_dependencies_are_labelled(work: Path, make: Make) -> None:
 
 def test_a_run_without_dependencies_at_the_start(work: Path, make: Make) -> None:
     content = make()
+    (work / ".venv").rename(work.parent / "later")
     remember(content, (".env",))
+    (work.parent / "later").rename(work / ".venv")
     changes = content.compare(content.look((".env", ".venv/")))
     assert (changes.dependency_folders, changes.dependencies) == ((".venv",), ("+.venv",))
 

@@ -81,7 +81,11 @@ class IgnoredContent:
             return
         found = Classifier(self._workspace, names, self._dependencies, home=self._home)
         roots = {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root}
-        installed = self._installed(found.dependencies)
+        # Packages count even if git does not ignore them, as in a project without git.
+        tops = {path.parent.name: path.name for path in self._workspace.glob("*/pyvenv.cfg")}
+        tops |= {path.name: path.name for path in self._workspace.glob("node_modules")}
+        roots = {name: ("dependencies", why) for name, why in tops.items()} | roots
+        installed = self._installed(found.dependencies | tops.keys())
         self._start = start = _Start(found.others, found.folders, roots, installed, began=time.time_ns())
         with os_errors("ignored files cannot be kept", "check the disk of GOAL_HOME", WorkspaceError):
             self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
