@@ -68,6 +68,21 @@ def test_tokens_are_exact_at_the_boundary_over_processes(goal: Goal) -> None:
     assert (refused.code, refused.err.splitlines()[1]) == (2, f"raise it: goal resume {goal.folder.name} --tokens 200")
 
 
+def test_the_commands_after_an_answer_raise_the_spent_budget(goal: Goal) -> None:
+    asks = {"name": "ask", "arguments": {"question": "Which colour?"}}
+    replies = [agent("", asks, **used(40)), agent("I wait", **used(70)), agent("", shell("touch done")), agent("yes")]
+    goal.write(PLAIN + "[budget]\ntokens = 100\n", *replies)
+    asked = goal.run()
+    assert (asked.code, goal.outcome()["stop_reason"]) == (3, "question_open")
+    resume = f"goal resume {goal.folder.name} --tokens 220"
+    assert f"then       {resume}" in asked.out
+    assert goal.command("answer", goal.folder.name, "blue").out.endswith(f"To continue:\n{resume}\n")
+    for command in ("status", "show"):
+        assert f"continue   {resume}" in goal.command(command).out
+    assert f"raise it: {resume}" in goal.resume().err
+    assert goal.resume("--tokens", "220").code == 0
+
+
 def test_dollars_are_exact_at_the_boundary_and_warned_of_once(goal: Goal) -> None:
     replies = [agent("no", **used(number)) for number in (85, 10, 5)]
     goal.write(PLAIN + "[budget]\ncost_usd = 0.1\n", *replies)

@@ -284,6 +284,18 @@ def commands(**values: object) -> list[str]:
             ["goal resume k3f9 --allow-unenforced cost_usd", "goal resume k3f9 --cost inf"],
         ),
         ("budget_exhausted", {}, ["goal resume k3f9"]),
+        (
+            "budget_exhausted",
+            {"limits": {"tokens": 1000, "cost_usd": 0.5}, "cost_usd": None, "uncounted_calls": 1},
+            [
+                "goal resume k3f9 --allow-unenforced tokens --allow-unenforced cost_usd",
+                "goal resume k3f9 --tokens inf --cost inf",
+            ],
+        ),
+        ("question_open", {"limits": {"tokens": 1000}, "tokens": 1200}, ["goal resume k3f9 --tokens 2400"]),
+        ("interrupted", {"limits": {"max_iterations": 2, "timeout": 60.0}}, ["goal resume k3f9"]),
+        ("interrupted", {"limits": {"timeout": 60.0}, "duration": 61.5}, ["goal resume k3f9 --timeout 2m"]),
+        ("denied", {"limits": {"max_iterations": 2}}, ['goal resume k3f9 --max-iterations 4 --note "..."']),
     ],
 )
 def test_a_limit_is_raised_by_the_command(reason: str, values: dict[str, object], first: list[str]) -> None:
@@ -352,6 +364,14 @@ def test_what_waits_is_decided_first() -> None:
         (
             {"status": "failed", "stop_reason": "validator_missing", "goal_file": "/g.toml"},
             ["--validator, or validators in /g.toml", "goal run /g.toml"],
+        ),
+        (
+            {"status": "failed", "stop_reason": "agent_failed", "goal_file": "/g.toml", "message": "[agent] command"},
+            ["[agent] command in /g.toml", "goal run /g.toml"],
+        ),
+        (
+            {"status": "failed", "stop_reason": "agent_failed", "goal_file": "/g.toml", "message": "no credit"},
+            ["goal resume k3f9", "goal run /g.toml"],
         ),
         (
             {"status": "failed", "stop_reason": "environment_failed", "goal_file": "/g.toml", "message": "it is full"},

@@ -17,10 +17,10 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
-from goalrunner.core.errors import RecordError, UsageError, raised_limit
+from goalrunner.core.errors import RecordError, UsageError, ways_on
 from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
-from goalrunner.core.limits import Shortfall, lifting, shortfall
+from goalrunner.core.limits import Shortfall, lifting, shortfall, unknown_budgets
 from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
@@ -252,21 +252,21 @@ class EarlierRun:
 
 
 def _refuse_low_limits(state: RunState, plan: Plan) -> None:
-    """Raise UsageError if a limit would stop the run at once, naming the option that raises it."""
+    """Raise UsageError if a limit would stop the run at once, naming the options that raise all of them."""
     run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
+    planned, reason = state.replace(plan=plan), ""
     if state.stop_reason is StopReason.MAX_ITERATIONS and rounds is not None and rounds <= state.iterations:
         why = "the only round is used" if rounds == 1 else f"{state.iterations} of {rounds} rounds are used"
-        option = raised_limit("max_iterations", rounds, state.iterations)
+        reason = "max_iterations"
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
-        why, option = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", raised_limit("timeout", plan.timeout)
-    elif found := _known_shortfall(state.model_copy(update={"plan": plan})):
-        why, option = found.words, raised_limit("tokens", plan.tokens or 0, total.tokens)
-        if found.budget != "tokens":
-            option = raised_limit("cost_usd", plan.cost_usd or 0, total.known_cost_usd)
-        if found.unknown or (found.budget != "tokens" and total.cost_usd is None):  # unknown use is within no limit
-            option = f"{option.split()[0]} inf"
+        why = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used"
+    elif found := _known_shortfall(planned):
+        why = found.words
     else:
         return
+    used = {"max_iterations": state.iterations, "timeout": state.elapsed}
+    used |= {"tokens": total.tokens, "cost_usd": total.known_cost_usd}
+    option = ways_on(vars(plan), used, reason, unknown_budgets(planned))[-1]
     raise UsageError(f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}")
 
 

@@ -15,10 +15,12 @@ from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.run_state import RunState
+from goalrunner.core.summary import outcome_of
 from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import clean, one_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
+from goalrunner.reports.status import resuming, summary_of
 
 ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
 WaitingRun = Annotated[Text, argument("RUN", "Id of a run; default: the one that waits.", options.run_ids)]
@@ -161,7 +163,7 @@ def _next(state: RunState) -> str:
         return f"still waiting: {', '.join(item.id for item in state.waiting)}\n"
     if state.memory.open_questions:
         return f'questions still open: {len(state.memory.open_questions)}\ngoal answer {run} "..."\n'
-    return f"To continue:\ngoal resume {run}\n"
+    return "\n".join(("To continue:", *resuming(summary_of(outcome_of(state), state)), ""))
 
 
 def _value(state: RunState, **values: Any) -> dict[str, Any]:

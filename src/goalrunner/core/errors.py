@@ -221,12 +221,32 @@ LIMIT_OPTIONS = {
 """The option of the command line for each limit of a run."""
 
 
-def raised_limit(name: str, limit: float, used: float = 0.0) -> str:
-    """Return the option of `goal resume` that doubles a limit: "--timeout 20m"."""
-    value, size, unit = 2 * max(limit, used), 1, ""
-    if name == "timeout":
+def ways_on(limits: Mapping[str, Any], used: Mapping[str, float], reason: str, unknown: Sequence[str]) -> list[str]:
+    """Return the options of `goal resume` without which a limit would stop a run at once: a text for each way to go on.
+
+    `reason` is why it stopped; the use of `unknown` budgets is not known. Return nothing if no limit is in the way.
+    """
+    raised, counted, lifted = [], [], []
+    for name, option in LIMIT_OPTIONS.items():
+        limit = limits.get(name)
+        # After other stops, a resumed run first finishes its round.
+        if not limit or (name == "max_iterations" and reason not in ("max_iterations", "denied", "impossible")):
+            continue
+        if used[name] >= limit or reason == name:
+            raised.append(f"{option} inf" if name in unknown else _raised(name, limit, used[name]))
+        elif name in unknown:
+            counted.append(f"--allow-unenforced {name}")
+            lifted.append(f"{option} inf")
+    return list(dict.fromkeys(" ".join((*raised, *more)) for more in (counted, lifted) if raised or more))
+
+
+def _raised(name: str, limit: float, used: float) -> str:
+    """Return the option that doubles a limit, or what was used of it: "--timeout 20m"."""
+    if name == "timeout":  # in whole minutes if the limit is
+        value = 2 * max(limit, used - used % limit)
         size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if value % size == 0), (1, ""))
-    return f"{LIMIT_OPTIONS[name]} {value / size:.10g}{unit}"
+        return f"{LIMIT_OPTIONS[name]} {value / size:.10g}{unit}"
+    return f"{LIMIT_OPTIONS[name]} {2 * max(limit, used):.10g}"
 
 
 def one_line(text: str, longest: int = 200) -> str:

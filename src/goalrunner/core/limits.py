@@ -44,13 +44,18 @@ def shortfall(state: RunState) -> Shortfall | None:
 
 def lifting(state: RunState) -> str:
     """Return the options of `goal resume` for a run whose budgets can no longer be checked."""
-    names = [found.budget for found in _shortfalls(state) if found.unknown]
+    names = unknown_budgets(state)
     allow = " ".join(f"--allow-unenforced {name}" for name in names)
     lift = " ".join(f"{LIMIT_OPTIONS[name]} inf" for name in names)
     return (
         f"goal resume {state.goal.run_id} {allow} continues and counts only what is known; {lift} lifts the limit"
         " (in a goal file: [budget] allow_unenforced)"
     )
+
+
+def unknown_budgets(state: RunState) -> list[BudgetName]:
+    """Return the budgets that stop the run because their use is unknown."""
+    return [found.budget for found in _shortfalls(state) if found.unknown]
 
 
 def _shortfalls(state: RunState) -> Iterator[Shortfall]:
@@ -66,7 +71,7 @@ def _shortfalls(state: RunState) -> Iterator[Shortfall]:
             continue
         if spent >= limit:
             yield Shortfall(name, f"{words} are spent")
-        elif unknown and name not in plan.unenforced:
+        if unknown and name not in plan.unenforced:
             why = f"(a turn was cut, {agent} did not report it, or a model has no known price)"
             what = f"the usage of a call of {agent} or the judge is unknown {why}; known usage: {words}"
             yield Shortfall(name, what, unknown=True)

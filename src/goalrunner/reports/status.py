@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from goalrunner.core.errors import LIMIT_OPTIONS, listed, raised_limit
+from goalrunner.core.errors import listed, ways_on
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, RUNNING, UNREADABLE, Summary, redacted_line
 from goalrunner.reports.layout import (
@@ -52,6 +52,7 @@ _WRONG_KEYS = {
     "validator_missing": "--validator, or validators",
     "baseline_green": "validators or baseline",
     "environment_failed": "[workspace]",
+    "agent_failed": "[agent] command",
     "model_not_found": "--model or --judge, GOAL_MODEL or GOAL_JUDGE, or the model",
     "impossible": "objective, success_criteria or validators",
 }
@@ -218,6 +219,7 @@ def summary_of(outcome: GoalOutcome, state: RunState | None = None) -> Summary:
     }
     if state is not None:
         values |= {"goal_file": state.goal_file, "handed": list(state.handed), "round_ended": state.round_ended}
+        values["unenforced"] = list(state.plan.unenforced)
     return Summary(values)
 
 
@@ -245,7 +247,10 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         return
     has_file = bool(summary.text("goal_file"))
     early = has_file and summary.status == "failed" and not summary.integer("iterations")
-    is_wrong = has_file and (reason in ("impossible", "baseline_green") or (early and reason in _WRONG_KEYS))
+    keys = "[critic]" if summary.text("message").startswith("the critic ") else _WRONG_KEYS.get(reason, "")
+    is_named = keys in summary.text("message")  # an agent also fails for other reasons
+    is_early_error = early and reason in _WRONG_KEYS and (reason != "agent_failed" or is_named)
+    is_wrong = has_file and (reason in ("impossible", "baseline_green") or is_early_error)
     if reason != "cancelled" and not is_wrong and not summary.texts("handed"):
         yield from _going_on(summary)
     # The goal of a run is fixed, so a wider `editable` needs a new run.
@@ -254,8 +259,7 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         start = f", then: goal run {file}" if has_file else ""
         yield "or allow", f"editable = [..., {listed(paths[:_NAMED])}]{more} in [workspace]{start}"
-    keys = "[critic]" if summary.text("message").startswith("the critic ") else _WRONG_KEYS.get(reason, "")
-    if is_wrong and (reason != "environment_failed" or keys in summary.text("message")):
+    if is_wrong and (reason != "environment_failed" or is_named):
         yield "correct", f"{keys} in {file}"
     if early or is_wrong:
         yield "start over", f"goal run {file}"
@@ -272,33 +276,25 @@ def _going_on(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "reject", f'goal deny {run} {identifier} --reason "..."'
     if questions:
         yield "answer", f'goal answer {run} "..."'
-    if questions or summary.waiting:
-        yield "then", f"goal resume {run}"
-    elif summary.text("stop_reason") != "baseline_green":  # the goal of a run is fixed
-        for options in _raised(summary):
-            yield "no limit" if options.endswith(" inf") else "continue", f"goal resume {run} {options}".rstrip()
+    if summary.text("stop_reason") != "baseline_green":  # the goal of a run is fixed
+        going_on = "then" if questions or summary.waiting else "continue"
+        for command in resuming(summary):
+            yield "no limit" if command.endswith(" inf") else going_on, command
 
 
-def _raised(summary: Summary) -> list[str]:
-    """Return the options of `goal resume` that raise the limit which stopped the run."""
-    limits, reason = summary.numbers("limits"), summary.text("stop_reason")
-    limit = limits.get(reason)
-    if reason == "max_iterations" and limit:
-        return [raised_limit("max_iterations", limit, summary.integer("iterations"))]
-    if reason == "timeout" and limit:
-        return [raised_limit("timeout", limit)]
-    if reason in ("stalled", "impossible", "denied"):
-        return ['--note "..."']
-    if reason != "budget_exhausted":
-        return [""]
-    options: list[str] = []
-    for name, used, is_unknown in (
-        ("tokens", summary.tokens or 0, summary.integer("uncounted_calls")),
-        ("cost_usd", summary.number("known_cost_usd") or 0.0, summary.number("cost_usd") is None),
-    ):
-        limit = limits.get(name)
-        if limit and used >= limit:
-            return [raised_limit(name, limit, used)]
-        if limit and is_unknown:  # count what is known, or lift the limit
-            options += [f"--allow-unenforced {name}", f"{LIMIT_OPTIONS[name]} inf"]
-    return options or [""]
+def resuming(summary: Summary) -> list[str]:
+    """Return `goal resume` with the options that the run needs to go on: a command for each way."""
+    reason, unknown = summary.text("stop_reason"), list[str]()
+    used = {
+        "max_iterations": summary.integer("iterations"),
+        "timeout": summary.number("duration") or 0.0,
+        "tokens": summary.tokens or 0,
+        "cost_usd": summary.number("known_cost_usd") or 0.0,
+    }
+    # summary.json does not say which budgets count only what is known.
+    if reason == "budget_exhausted" or "unenforced" in summary.values:
+        is_unknown = {"tokens": summary.integer("uncounted_calls"), "cost_usd": summary.number("cost_usd") is None}
+        unknown = [name for name in is_unknown if is_unknown[name] and name not in summary.texts("unenforced")]
+    ways = ways_on(summary.numbers("limits"), used, reason, unknown) or [""]
+    note = '--note "..."' if reason in ("stalled", "impossible", "denied") else ""
+    return [" ".join(filter(None, ("goal resume", summary.text("run_id"), way, note))) for way in ways]
