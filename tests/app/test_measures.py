@@ -11,6 +11,7 @@ import tomli_w
 
 from goalrunner.app import measures
 from goalrunner.app.measures import MEASURES, Measure, measure
+from goalrunner.app.previous_run import load_state
 from goalrunner.core import events
 from goalrunner.core.events import Event
 from goalrunner.core.fold import apply
@@ -137,6 +138,24 @@ def test_an_approval_is_kept_with_its_first_decision(run: FinishedRun) -> None:
     records = list(read_records(folder.events))
     forgetful = apply(None, records[0])  # a state that has forgotten it
     assert list(measures._approvals(records, [forgetful])) == ["a1 is lost"]
+
+
+@pytest.mark.parametrize("end", [StopReason.INTERRUPTED, StopReason.APPROVAL_REQUIRED])
+def test_an_approval_after_the_end_is_no_fault_and_a_missing_stop_reason_is(run: FinishedRun, end: StopReason) -> None:
+    def approved(found: list[Event]) -> list[Event]:
+        place = max(number for number, event in enumerate(found) if isinstance(event, events.RoundStarted))
+        requests = [
+            events.ApprovalRequested(approval_id=name, kind="shell", action="make", rule="r", tool_call_id=name)
+            for name in ("a1", "a2")
+        ]
+        decision = events.ApprovalRecorded(approval_id="a1", decision="approved", by="me")
+        return [*found[:place], *requests, events.RunEnded(stop_reason=end), decision]
+
+    folder = rewritten(run, approved)
+    folder.outcome.unlink()
+    assert faulty(folder) == {}
+    state = load_state(folder).with_approvals(lambda _: True, decided_at="")
+    assert measures._missing_part(state).endswith("no stop reason")
 
 
 def test_a_kept_fact_that_the_goal_does_not_allow_is_a_fault(run: FinishedRun) -> None:

@@ -13,7 +13,7 @@ from goalrunner.core.decision import AskApproval, decide
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
-from goalrunner.core.outcome import GoalStatus, StopReason, record_status
+from goalrunner.core.outcome import GoalStatus, record_status
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.records.event_log import read_records
@@ -102,7 +102,8 @@ def _missing_part(state: RunState) -> str:
     """Return which of these a state lacks: a check, the next step, evidence of completed steps, a stop reason; else empty."""
     memory = state.memory
     is_open = state.status is GoalStatus.RUNNING and not isinstance(decide(state), events.RunEnded | AskApproval)
-    approved = state.stop_reason is StopReason.APPROVAL_REQUIRED and not state.waiting
+    # An approval lets a run that has ended go on, whatever ended it: the working memory then has no stop reason.
+    approved = any(item.decided_at >= state.ended_at for item in state.approvals)
     unshown = [step for step in memory.completed_steps if not memory.step_evidence.get(step)]
     fault = ""
     if not (state.goal.success_criteria or state.plan.validators or state.plan.has_judge or state.plan.hidden):
