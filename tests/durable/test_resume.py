@@ -235,11 +235,15 @@ def test_outcome_of_an_earlier_life_is_not_taken_for_the_runs(goal: Goal) -> Non
     assert goal.resume("--max-iterations", "3", kill=("after", 5)).code == -9
     assert len(goal.records()) > number
     assert not (goal.folder / "outcome.json").exists()
+    earlier = goal.folder / "outcome.earlier.json"  # it stays until a new one is written: the disk may be full
+    assert json.loads(earlier.read_text())["status"] == "capped"
+    assert goal.command("verify").code == 0
     summary = json.loads((goal.folder / "summary.json").read_text())
     assert summary["status"] == "running"
     assert "lost" in goal.command("list").out
     assert Path(goal.folder).is_dir()
     assert goal.resume().code == 0
+    assert (goal.outcome()["status"], earlier.exists()) == ("complete", False)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class PreparedRun:
     def write_outcome(self) -> dict[str, Any]:
         """Write outcome.json from the present state, and return its content."""
         outcome = self.run.outcome().model_dump(mode="json")
-        self.folder.write_json(self.folder.outcome, outcome)
+        self.folder.write_outcome(outcome)
         return outcome
 
 

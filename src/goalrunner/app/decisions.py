@@ -47,7 +47,7 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[Journal
         kept = {"pid": read_summary(folder).get("pid", 0), "path": str(folder.path)}
         folder.write_json(folder.summary, {**summary_of(journal.state), **kept})
         if journal.state.status is not GoalStatus.RUNNING:
-            folder.write_json(folder.outcome, journal.outcome().model_dump(mode="json"))
+            folder.write_outcome(journal.outcome().model_dump(mode="json"))
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:

@@ -168,12 +168,12 @@ def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer]
     """Write and return the outcome of a run whose process was killed before it wrote it; else return None."""
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return None
-    with contextlib.suppress(OSError, ValueError):  # resuming a run removes outcome.json
+    with contextlib.suppress(OSError, ValueError):  # resuming a run renames outcome.json
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
             return None
     rows = loaded.evidence.rows(loaded.state)
     outcome = outcome_of(loaded.state, str(folder.path)).model_copy(update={"evidence": rows})
-    folder.write_json(folder.outcome, outcome.model_dump(mode="json"))
+    folder.write_outcome(outcome.model_dump(mode="json"))
     summary_writer(folder)(loaded.state)
     for record in read_records(folder.events):
         for observer in observers:

@@ -21,7 +21,7 @@ from goalrunner.core.errors import RecordError, UsageError, ways_on
 from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall, unknown_budgets
-from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
 from goalrunner.core.state_updates import with_cut
@@ -233,18 +233,20 @@ class EarlierRun:
                     observer.on_state(run.state)
             seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
             sandbox = config.sandbox.notes() if config.sandbox_name != state.sandbox else ()
-            await run.resume(
-                RunResumed(
-                    plan=plan,
-                    version=VERSION,
-                    note=self.note,
-                    in_flight=in_flight,
-                    deadline_at=deadline_at(run.parts.clock.now(), seconds),
-                    notes=(*sandbox, *prepared.notes),
-                    sandbox=config.sandbox_name,
-                )
+            begun = RunResumed(
+                plan=plan,
+                version=VERSION,
+                note=self.note,
+                in_flight=in_flight,
+                deadline_at=deadline_at(run.parts.clock.now(), seconds),
+                notes=(*sandbox, *prepared.notes),
+                sandbox=config.sandbox_name,
             )
-            folder.outcome.unlink(missing_ok=True)
+            try:
+                await run.resume(begun)
+            finally:
+                if run.state.status is GoalStatus.RUNNING:  # the event is written, even if the summary cannot be
+                    folder.set_outcome_aside()
         except BaseException:
             prepared.close()
             raise

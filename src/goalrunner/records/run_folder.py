@@ -77,7 +77,8 @@ class RunFolder:
     goal_file = _File("goal.toml")  # the goal as it was at the start
     start = _File("start")  # the folder with the state at the start of the run
     summary = _File("summary.json")  # what `list` and `status` read
-    outcome = _File("outcome.json")
+    outcome = _File("outcome.json")  # how the run ended; missing while it runs, also again
+    earlier_outcome = _File("outcome.earlier.json")  # that of a resumed run before, until a new one is written
     cancellation = _File("cancel.json")  # the request to cancel a running process; usually missing
     scratch = _File("scratch")  # the folder of temporary files
 
@@ -99,6 +100,17 @@ class RunFolder:
             for path in self.scratch.iterdir():
                 if not path.name.endswith(".traceback.txt"):
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    def write_outcome(self, outcome: dict[str, Any]) -> None:
+        """Write outcome.json, and remove the earlier one. Raise RecordError."""
+        self.write_json(self.outcome, outcome)
+        with contextlib.suppress(OSError):
+            self.earlier_outcome.unlink(missing_ok=True)
+
+    def set_outcome_aside(self) -> None:
+        """Rename outcome.json, which is not the outcome of the resumed run. Raise RecordError."""
+        with record_errors(f"cannot rename {self.outcome}"), contextlib.suppress(FileNotFoundError):
+            self.outcome.replace(self.earlier_outcome)
 
     def write_json(self, path: Path, value: Any, *, lasting: bool = True) -> None:
         """Write a JSON file of this run, whole or not at all. Raise RecordError."""
