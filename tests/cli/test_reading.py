@@ -203,7 +203,7 @@ def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.Captu
     assert capsys.readouterr().out.splitlines()[-4:] == [
         f"folder     {folder}",
         "lost       The process of this run has ended unexpectedly; everything that it recorded is kept.",
-        "           last seen in round 1 · 0 rounds checked · 5.0 s · 21,000 tokens · $0.10",
+        "           last seen while the agent of round 1 ran · 0 rounds checked · 5.0 s · 21,000 tokens · $0.10",
         "continue   goal resume k3f9-make-parse",
     ]
 

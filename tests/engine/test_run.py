@@ -198,7 +198,7 @@ async def test_the_deadline_cuts_a_round_in_mid_flight(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ScriptedConversation(ScriptedRound(delay=30)), validators=[ScriptedValidator()], goal=goal)
     outcome = await bench.drive()
     assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.TIMEOUT)
-    assert outcome.message == "the time limit of 0.05 s was reached during round-1"
+    assert outcome.message == "the time limit of 0.05 s was reached while the agent of round 1 ran"
 
 
 async def test_a_signal_ends_as_cancelled_and_keeps_its_number(tmp_path: Path) -> None:

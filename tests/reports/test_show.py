@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from textwrap import dedent
 
 from goalrunner.core import events
 from goalrunner.core.events import ApprovalRecorded, ApprovalRequested, Event, Record
 from goalrunner.core.fold import apply
+from goalrunner.core.limits import timed_out
 from goalrunner.core.observation import EvidenceRow, TranscriptRef
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
+from goalrunner.core.summary import summary_of
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.reports.figures import Summary
 from goalrunner.reports.judgements import verdict_facts
 from goalrunner.reports.layout import laid_out, width
 from goalrunner.reports.review import evidence_facts, evidence_value
 from goalrunner.reports.show import show_text, state_lines
+from goalrunner.reports.status import status_lines
 from tests.support import told_run
 from tests.support.told_run import created, green_verdict, numbered, red_verdict, started
+
+
+def state_of(*happened: Event) -> RunState:
+    """The state after these events."""
+    state: RunState | None = None
+    for record in numbered(*happened):
+        state = apply(state, record)
+    assert state is not None
+    return state
 
 
 def test_a_run_is_told_again_with_its_end() -> None:
@@ -68,7 +82,7 @@ def test_a_lost_run_is_not_called_running() -> None:
     assert told.splitlines()[4:] == [
         "folder     /r",
         "lost       The process of this run has ended unexpectedly; everything that it recorded is kept.",
-        "           last seen in round 1 · 0 rounds checked · 3.0 s",
+        "           last seen while the agent of round 1 ran · 0 rounds checked · 3.0 s",
         "continue   goal resume k3f9-make-parse",
     ]
 
@@ -105,6 +119,45 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
         "continue   goal resume k3f9-make-parse --max-iterations 20",
         "changes    goal diff k3f9-make-parse",
     ]
+
+
+def test_a_run_that_was_stopped_within_a_round_names_the_round_of_the_last_results() -> None:
+    created = told_run.created()
+    alone = created.model_copy(update={"plan": created.plan.model_copy(update={"has_judge": False})})
+    happened = [
+        alone,
+        told_run.started(judge=""),
+        events.RoundStarted(round=1, prompt="first"),
+        events.RoundFinished(round=1, reason="answered", steps=1),
+        told_run.checked(False, "2 failed"),
+        events.RoundStarted(round=2, prompt="retry"),
+        events.RoundFinished(round=2, reason="answered", steps=1),
+        events.StepStarted(step_id="validate-2", description="run 1 validator"),
+    ]
+    state = state_of(*happened)
+    told = "".join(show_text(numbered(*happened, timed_out(state)), folder="/r"))
+    assert told[told.index("capped") :].splitlines()[:3] == [
+        "capped     1 round · 9.0 s",
+        "           the time limit of 1800 s was reached while the validators of round 2 ran",
+        "round 1    validator tests: 2 failed",
+    ]
+
+
+def test_a_baseline_that_completes_the_run_is_no_round() -> None:
+    created = told_run.created()
+    plan = created.plan.model_copy(update={"has_judge": False, "takes_baseline": True})
+    green = told_run.checked(True, "43 passed").results
+    happened = [
+        created.model_copy(update={"plan": plan}),
+        told_run.started(judge=""),
+        events.BaselineTaken(standing="green", results=green),
+        events.RunEnded(stop_reason=StopReason.SATISFIED),
+    ]
+    state = state_of(*happened)
+    assert state.iterations == 1
+    assert "complete   before round 1 · 4.0 s\n" in "".join(show_text(numbered(*happened), folder="/r"))
+    shown = laid_out(status_lines(Summary(summary_of(state)), datetime.now(UTC)))
+    assert "rounds     0 of 10\n" in shown
 
 
 def test_an_empty_log_is_called_empty() -> None:

@@ -207,8 +207,20 @@ def end(reason: StopReason, message: str, hint: str = "") -> RunEnded:
 def timed_out(state: RunState) -> RunEnded:
     """Return how a run ends at its time limit."""
     seconds = f"{state.plan.timeout:g} s" if state.plan.timeout is not None else "the time limit"
-    step = f" during {state.memory.current_step}" if state.memory.current_step else ""
-    return end(StopReason.TIMEOUT, f"the time limit of {seconds} was reached{step}")
+    meanwhile = f" while {at_work(state)} ran" if state.memory.current_step else ""
+    return end(StopReason.TIMEOUT, f"the time limit of {seconds} was reached{meanwhile}")
+
+
+_AT_WORK = {"critique": "critic", "validate": "validators", "audit": "judge", "confirm": "second opinion"}
+"""Who works in a step of the runner; in a round, and in a step of its own plan, it is the agent."""
+
+
+def at_work(state: RunState) -> str:
+    """Return who works in the current step: "the validators of round 2"."""
+    who = _AT_WORK.get((state.memory.current_step or "").rpartition("-")[0], "agent")
+    if state.round == 0:
+        return f"the {who if who == 'judge' else 'validators'} before round 1"
+    return f"the {who} of round {state.round}"
 
 
 def out_of_budget(state: RunState) -> RunEnded:

@@ -217,7 +217,7 @@ class GoalOutcome(Frozen):
     status: GoalStatus
     stop_reason: StopReason | None = Field(None, description="None only while running")
     message: str = Field("", description="one or two lines for people: why it failed and what to do")
-    iterations: int = Field(ge=0, description="rounds that were checked, with or without the judge")
+    iterations: int = Field(ge=0, description="rounds that were checked; 1 if the baseline completes the run")
     verdict: GoalVerdict | None = Field(None, description="the last one; None when no round was decided")
     evidence: tuple[EvidenceRow, ...] = Field((), description="a row for each citation and each validator")
     attempts: tuple[GoalAttempt, ...] = Field((), description="the last 100 decided rounds")

@@ -185,6 +185,12 @@ class Summary:
         return self.text("status") or UNREADABLE
 
     @property
+    def rounds(self) -> int:
+        """The rounds that were checked. A baseline that completes the run is its first iteration, but no round."""
+        is_baseline = self.status == "complete" and self.values.get("round") == 0
+        return 0 if is_baseline else self.integer("iterations")
+
+    @property
     def exit_code(self) -> int:
         """The exit code of the run; 4 if it has none."""
         code, ended = self.values.get("exit_code"), self.status not in (RUNNING, LOST, UNREADABLE)

@@ -241,7 +241,7 @@ def summary_markdown(outcome: GoalOutcome, *, files: Sequence[Change] = (), stat
         "summary.md.j2",
         {"escaped": escaped, "code": code, "block": block, "cited": _cited, "title": _title},
         outcome=outcome,
-        figures=figures_text(outcome),
+        figures=figures_text(outcome, state),
         groups=[list(rows) for _, rows in groups],
         red=red,
         lists=lists,

@@ -10,6 +10,7 @@ from goalrunner.app.previous_run import sub_goals
 from goalrunner.app.verification import Verification
 from goalrunner.core.decision import AskApproval, Audit, Confirm, Criticize, RunRound, TakeBaseline, Validate, decide
 from goalrunner.core.events import Record, RoundFinished, RunEnded
+from goalrunner.core.limits import at_work
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import Approval, RunState
@@ -77,7 +78,7 @@ def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterato
     # No process is left that could report the usage of an interrupted turn.
     outcome = outcome.model_copy(update={"usage": state.accounts(over=True)})
     step, summary = state.memory.current_step, summary_of(outcome, state)
-    seen = f"last seen in {step.replace('-', ' ')}" if step else "last seen between two steps"
+    seen = f"last seen while {at_work(state)} ran" if step else "last seen between two steps"
     yield Fact("", " · ".join((seen, f"{figures.count(state.iterations, 'round')} checked", summary.spend)))
     yield from next_steps(Summary({**summary.values, "status": LOST}))
 

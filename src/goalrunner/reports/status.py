@@ -115,7 +115,7 @@ def _status(summary: Summary) -> str:
 
 
 def _progress(summary: Summary) -> Iterator[Line]:
-    rounds, limit = summary.integer("iterations"), summary.number("max_iterations")
+    rounds, limit = summary.rounds, summary.number("max_iterations")
     yield Fact("rounds", f"{rounds} of {int(limit)}" if limit is not None else f"{rounds}, no limit")
     value = summary.number("score")
     if value is None:
@@ -166,7 +166,7 @@ def closing_lines(
     `state` is that of the run, if it is known; `copy` is the path of a copy of the outcome, if there is one; `shown` is
     what the last line about the judge says is missing.
     """
-    yield Fact(outcome.status.value, figures_text(outcome), _TONES.get(outcome.status.value, "plain"))
+    yield Fact(outcome.status.value, figures_text(outcome, state), _TONES.get(outcome.status.value, "plain"))
     if not outcome.passed:
         yield from message_lines(outcome.message)
         ended = state is not None and state.round > 0 and outcome.status != RUNNING
@@ -174,7 +174,9 @@ def closing_lines(
         verdict = outcome.verdict
         by_judge = verdict is not None and (verdict.source == "judge" or not red)
         if verdict is not None and by_judge and verdict.missing not in ("", shown):
-            yield from output_lines("missing", verdict.missing)
+            # A run that was stopped within a round has only the validators' results of a round before.
+            older = state.counted if state and verdict.source == "validators" and state.counted < state.round else 0
+            yield from output_lines(f"round {older}" if older > 0 else "missing", verdict.missing)
         for result in red:
             yield from output_lines("validator", _red_text(result), TAIL, "bad")
         unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
@@ -199,10 +201,12 @@ def _red_text(result: ValidatorResult) -> str:
     return head if is_shown else f"{head}\n{feedback}"
 
 
-def figures_text(outcome: GoalOutcome) -> str:
+def figures_text(outcome: GoalOutcome, state: RunState | None = None) -> str:
     """Return rounds, time, tokens, dollars and changes: "2 rounds · 3 min 12 s · 41,210 tokens · $0.21"."""
-    rounds = figures.count(outcome.iterations, "round")
-    return " · ".join([rounds, summary_of(outcome).spend, *figures.diff_stat(outcome.changes)])
+    summary = summary_of(outcome, state)
+    is_early = outcome.passed and not summary.rounds
+    rounds = "before round 1" if is_early else figures.count(summary.rounds, "round")
+    return " · ".join([rounds, summary.spend, *figures.diff_stat(outcome.changes)])
 
 
 def summary_of(outcome: GoalOutcome, state: RunState | None = None) -> Summary:
@@ -219,7 +223,7 @@ def summary_of(outcome: GoalOutcome, state: RunState | None = None) -> Summary:
     }
     if state is not None:
         values |= {"goal_file": state.goal_file, "handed": list(state.handed), "round_ended": state.round_ended}
-        values["unenforced"] = list(state.plan.unenforced)
+        values |= {"unenforced": list(state.plan.unenforced), "round": state.round}
     return Summary(values)
 
 

@@ -136,7 +136,7 @@ def listing_text(summaries: Sequence[Mapping[str, Any]], now: datetime, columns:
 
 def _run_cells(summary: Summary, now: datetime, labelled: bool) -> tuple[str, ...]:
     score, limit = summary.number("score"), summary.number("max_iterations")
-    rounds, names, tokens = summary.integer("iterations"), _label_names(summary), summary.tokens
+    rounds, names, tokens = summary.rounds, _label_names(summary), summary.tokens
     known = UNKNOWN if tokens is None else f"{'>= ' if summary.integer('uncounted_calls') else ''}{tokens:,}"
     cost = summary.cost.replace(figures.UNKNOWN_COST, UNKNOWN).replace("at least ", ">= ")
     return (
