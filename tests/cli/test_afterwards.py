@@ -276,6 +276,19 @@ def test_nothing_to_restore_is_said_without_a_question(
     assert answered(own_run, capsys, "restore") == (0, said, "")
 
 
+def test_the_report_of_a_watchdog_is_shown_before_a_restore(
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"An interrupted check in {own_run.workspace} was undone."
+    report = own_run.home / "checks" / "1.undone"
+    report.parent.mkdir(exist_ok=True)
+    report.write_text(json.dumps([str(own_run.workspace.resolve()), line]))
+    code, out, err = answered(own_run, capsys, "restore")
+    assert (code, out.startswith("Nothing to restore")) == (0, True)
+    assert err == "An interrupted check in WORK was undone.\n"
+    assert not report.exists()
+
+
 def test_the_patch_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(run, capsys, "diff", run.folder.run_id, "1") == (0, PATCH, "")
     code, out, _ = answered(run, capsys, "diff", run.folder.run_id, "2")

@@ -85,7 +85,7 @@ def restore(
         if snapshot is not None:
             target = main.wait_for(work.find(snapshot))
             moment = f"as snapshot {target.id[:12]} holds it"
-        changes = main.wait_for(work.plan(target, paths))
+        changes = main.wait_for(work.plan(target, paths, output.complain))
         if not changes:
             undo = f"To undo the whole run: goal restore {folder.run_id} 0\n" if number else ""
             output.say(f"Nothing to restore: {home_path(known.workspace)} is {moment}.\n{undo}")
