@@ -11,6 +11,7 @@ import pytest
 from goalrunner import GoalContinue, GoalController, GoalDone, JudgeConfig
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event
+from goalrunner.records.run_folder import RunFolder
 from tests.support.recordings import judge, quote, recording
 
 
@@ -49,6 +50,17 @@ def test_it_says_what_to_send_until_the_goal_is_proven(tmp_path: Path) -> None:
     assert isinstance(done, GoalDone)
     assert (done.outcome.status, done.outcome.iterations) == ("complete", 2)
     assert (Path(done.outcome.run_path) / "outcome.json").exists()
+
+
+def test_goal_cancel_ends_the_run_after_the_turn_of_the_agent() -> None:
+    controller = GoalController("x", validators=[lambda response, agent: True])
+    controller.start()
+    folder = RunFolder(Path(controller.run_path))
+    folder.write_json(folder.cancellation, {"said": "cancelled by ann: too late"})
+    done = controller.on_run_finished([{"role": "assistant", "content": "done"}])
+    assert isinstance(done, GoalDone)
+    assert (done.outcome.stop_reason, done.outcome.message) == ("cancelled", "cancelled by ann: too late")
+    assert json.loads(folder.outcome.read_text())["status"] == "cancelled"
 
 
 def test_a_chat_that_begins_afresh_is_new_evidence(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
             if time.monotonic() > until:
                 raise RecordError(
                     f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after the request to end",
-                    "end its process: kill PID",
+                    "a program that drives its own agent ends it after the agent's turn; to end it at once: kill PID",
                 )
             time.sleep(0.1)
         if (state := load_state(folder)).stop_reason in FINAL:

@@ -103,13 +103,20 @@ async def finish(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalO
 
 async def _watch_for_cancel(prepared: PreparedRun, task: asyncio.Task[GoalOutcome]) -> None:
     """Wait for a request of `goal cancel`, then cancel the task."""
-    request = prepared.folder.cancellation
-    while not request.exists():  # noqa: ASYNC110 - another process makes the file
+    while not _is_cancelled(prepared):  # noqa: ASYNC110 - another process makes the request
         await asyncio.sleep(_INTERVAL)
-    prepared.run.cancel(str(json.loads(request.read_bytes())["said"]))
     task.cancel()
     await asyncio.sleep(_GRACE)
     task.cancel()  # the second time, children are killed at once
+
+
+def _is_cancelled(prepared: PreparedRun) -> bool:
+    """Return whether `goal cancel` asked for the end of the run; then a cancellation ends it permanently."""
+    request = prepared.folder.cancellation
+    if not request.exists():
+        return False
+    prepared.run.cancel(str(json.loads(request.read_bytes())["said"]))
+    return True
 
 
 @contextlib.contextmanager
@@ -154,7 +161,10 @@ class HostedRun:
                 reply = turn if isinstance(turn, RoundReply) else await turn
                 await asyncio.sleep(0)  # a deadline that is over ends the run here
                 await run.finish_round(self.round, reply)
-            return await run.advance()
+            step = None if _is_cancelled(self.prepared) else await run.advance()
+            if step is None or (isinstance(step, RunRound) and _is_cancelled(self.prepared)):
+                raise asyncio.CancelledError
+            return step
 
         with settled(self.prepared, ended=lambda: self.round == 0):
             if usage is not None:
