@@ -124,7 +124,7 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
 def test_a_run_that_was_stopped_within_a_round_names_the_round_of_the_last_results() -> None:
     created = told_run.created()
     alone = created.model_copy(update={"plan": created.plan.model_copy(update={"has_judge": False})})
-    happened = [
+    happened: list[Event] = [
         alone,
         told_run.started(judge=""),
         events.RoundStarted(round=1, prompt="first"),
@@ -147,7 +147,7 @@ def test_a_baseline_that_completes_the_run_is_no_round() -> None:
     created = told_run.created()
     plan = created.plan.model_copy(update={"has_judge": False, "takes_baseline": True})
     green = told_run.checked(True, "43 passed").results
-    happened = [
+    happened: list[Event] = [
         created.model_copy(update={"plan": plan}),
         told_run.started(judge=""),
         events.BaselineTaken(standing="green", results=green),
