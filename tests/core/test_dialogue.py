@@ -52,6 +52,32 @@ CHAT: list[Message] = [
 ]
 
 
+def test_a_result_of_calls_with_the_same_id_is_of_no_known_command() -> None:
+    chat: list[Message] = [
+        {
+            "role": "assistant",
+            "tool_calls": [
+                call("a", "shell", {"command": "echo '43 passed' | tee r.txt"}),
+                call("a", "shell", {"command": "pytest -q"}),
+            ],
+        },
+        *({"role": "tool", "tool_call_id": "a", "content": text} for text in ("43 passed", "1 failed", "7 passed")),
+        {"role": "assistant", "tool_calls": [call("a", "shell", {"command": "cat r.txt"})]},
+        *({"role": "tool", "tool_call_id": "a", "content": "43 passed"} for _ in range(2)),
+        {"role": "assistant", "tool_calls": [call("a", "shell", {"command": "ls"})]},
+        {"role": "tool", "tool_call_id": "a", "content": "r.txt"},
+    ]
+    mark = "(forgeable: the agent wrote r.txt)"
+    assert shown(chat) == [
+        f"[o1] tool {mark} round 0 $  > 43 passed",
+        f"[o2] tool {mark} round 0 $  > 1 failed",
+        f"[o3] tool {mark} round 0 $  > 7 passed",
+        f"[o4] shell {mark} round 0 $ cat r.txt > 43 passed",
+        f"[o5] tool {mark} round 0 $  > 43 passed",
+        "[o6] shell round 0 $ ls > r.txt",
+    ]
+
+
 def test_tool_results_are_observations_and_words_are_claims() -> None:
     assert shown(CHAT) == [
         "claim round 1 > I run them.",

@@ -14,11 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.run_snapshots import KeptStore
 from goalrunner.checking.journal import checks_folder
 from goalrunner.checking.undo import replay
-from goalrunner.core.errors import WorkspaceError
-from goalrunner.core.observation import Snapshot
 from tests.support.in_place import check, make_workspace, pending, picture, status, times
 
 ROOT = Path(__file__).parents[2]
@@ -148,31 +145,6 @@ def test_the_next_command_undoes_it_if_the_watchdog_was_killed_too(scene: Scene,
         assert not scene.journals()
         assert scene.look() == scene.before
         assert replay(scene.workspace, scene.home) == ()
-
-
-@pytest.mark.timeout(300)
-def test_a_restore_undoes_it_first_and_says_so(scene: Scene) -> None:
-    runner = scene.runner()
-    assert runner.stdin is not None
-    runner.stdin.write(b"\n")
-    runner.stdin.flush()
-    scene.await_journals(present=True)
-    time.sleep(0.1)
-    runner.send_signal(signal.SIGSTOP)
-    for pid in scene.watchdogs():
-        os.kill(pid, signal.SIGKILL)
-    end(runner)
-    said: list[str] = []
-    work = KeptStore(scene.workspace, scene.home, os.environ)
-    gone = Snapshot(id="0" * 64, tree="0" * 40)
-    try:
-        with pytest.raises(WorkspaceError, match="no longer kept"):
-            asyncio.run(work.plan(gone, tell=said.append))
-    finally:
-        work.store.close()
-    assert not scene.journals()
-    assert said[0].endswith("was undone.")
-    assert scene.look() == scene.before
 
 
 @pytest.mark.timeout(300)

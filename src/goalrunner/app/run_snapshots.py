@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -46,7 +46,6 @@ class KeptStore:
                 f"the snapshots of {workspace} are gone: there is no {self.store.folder}",
                 "use the GOAL_HOME of the run and the path that the workspace had",
             )
-        self._home = home
         self.git = Git(self.store.folder, self.store.workspace, environ)
 
     async def require(self, *snapshots: Snapshot) -> None:
@@ -59,20 +58,11 @@ class KeptStore:
         """Return the only snapshot whose id begins so. Raise UsageError."""
         return await find_snapshot(self.git, beginning)
 
-    async def plan(
-        self, target: Snapshot, paths: Sequence[str] = (), tell: Callable[[str], object] = str
-    ) -> tuple[Change, ...]:
-        """Return what would be changed, in these paths or in all. No run can use the workspace until the store is closed.
-
-        Interrupted in-place checks are undone first; `tell` gets a line about each.
-        """
-        from goalrunner.app.preflight import undo_interrupted  # not at the top: reading snapshots does not need it
-
+    async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
+        """Return what would be changed, in these paths or in all. No run can use the workspace until the store is closed."""
         workspace = self.store.workspace
         if not workspace.is_dir():
             raise WorkspaceError(f"the workspace {workspace} is gone", f"mkdir -p {workspace}, then restore into it")
-        for line in undo_interrupted(workspace, self._home):
-            tell(line)
         now = await self.store.snapshot()  # first: it claims the workspace
         await self.require(target)
         known = {*await self.store.entries(now), *await self.store.entries(target)} if paths else set()

@@ -20,7 +20,7 @@ from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, ways_on
 from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
-from goalrunner.core.limits import Shortfall, lifting, shortfall, unknown_budgets
+from goalrunner.core.limits import Shortfall, lifting, shortfall, shortfalls
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
@@ -161,10 +161,9 @@ class HostedRun:
                 reply = turn if isinstance(turn, RoundReply) else await turn
                 await asyncio.sleep(0)  # a deadline that is over ends the run here
                 await run.finish_round(self.round, reply)
-            step = None if _is_cancelled(self.prepared) else await run.advance()
-            if step is None or (isinstance(step, RunRound) and _is_cancelled(self.prepared)):
+            if _is_cancelled(self.prepared):
                 raise asyncio.CancelledError
-            return step
+            return await run.advance()
 
         with settled(self.prepared, ended=lambda: self.round == 0):
             if usage is not None:
@@ -255,8 +254,8 @@ class EarlierRun:
             try:
                 await run.resume(begun)
             finally:
-                if run.state.status is GoalStatus.RUNNING:  # the event is written, even if the summary cannot be
-                    folder.set_outcome_aside()
+                if run.state.status is GoalStatus.RUNNING and folder.outcome.exists():  # even without a new summary
+                    folder.outcome.replace(folder.earlier_outcome)
         except BaseException:
             prepared.close()
             raise
@@ -278,7 +277,8 @@ def _refuse_low_limits(state: RunState, plan: Plan) -> None:
         return
     used = {"max_iterations": state.iterations, "timeout": state.elapsed}
     used |= {"tokens": total.tokens, "cost_usd": total.known_cost_usd}
-    option = ways_on(vars(plan), used, reason, unknown_budgets(planned))[-1]
+    unknown = [found.budget for found in shortfalls(planned) if found.unknown]
+    option = ways_on(vars(plan), used, reason, unknown)[-1]
     raise UsageError(f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}")
 
 

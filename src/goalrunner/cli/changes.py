@@ -67,6 +67,7 @@ def restore(
     Default: the newest round; 0 is the start of the run. Asks first. The state before is kept as a snapshot; its id and the
     command that undoes the restore are printed. Ignored files, and HEAD, refs and index of your repositories stay as they are.
     """
+    from goalrunner.app.preflight import undo_interrupted
     from goalrunner.app.run_snapshots import KeptStore, snapshots_of
     from goalrunner.reports.figures import count
     from goalrunner.reports.layout import home_path
@@ -85,7 +86,9 @@ def restore(
         if snapshot is not None:
             target = main.wait_for(work.find(snapshot))
             moment = f"as snapshot {target.id[:12]} holds it"
-        changes = main.wait_for(work.plan(target, paths, output.complain))
+        for line in undo_interrupted(Path(known.workspace), runs.home()):
+            output.complain(line)
+        changes = main.wait_for(work.plan(target, paths))
         if not changes:
             undo = f"To undo the whole run: goal restore {folder.run_id} 0\n" if number else ""
             output.say(f"Nothing to restore: {home_path(known.workspace)} is {moment}.\n{undo}")

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from goalrunner.core import field_types as fields
-from goalrunner.core.errors import braced, quoted
-from goalrunner.core.field_types import Frozen, InnerError, from_file
+from goalrunner.core.errors import quoted
+from goalrunner.core.field_types import Frozen, InnerError, braced, from_file
 
 Protocol = Literal["command", "acp"]
 """How an external agent is driven: one process per round, or one per run that speaks the Agent Client Protocol."""

@@ -311,10 +311,6 @@ def listed(choices: Iterable[str]) -> str:
     return ", ".join(quoted(choice) for choice in choices)
 
 
-def braced(names: Iterable[str]) -> str:
-    return ", ".join(f"{{{name}}}" for name in names)
-
-
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice that was probably meant, or None."""
     import difflib

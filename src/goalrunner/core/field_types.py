@@ -11,11 +11,12 @@ import posixpath
 import re
 import string
 import warnings
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
-from goalrunner.core.errors import braced, quoted, shown
+from goalrunner.core.errors import quoted, shown
 
 
 class Frozen(BaseModel):
@@ -182,6 +183,10 @@ Secret = Annotated[Text, AfterValidator(_secret)]
 
 PLACEHOLDERS = ("feedback", "iteration", "missing", "objective")
 """Names that a retry message may contain in braces."""
+
+
+def braced(names: Sequence[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names)
 
 
 def _template(text: str) -> str:

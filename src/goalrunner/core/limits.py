@@ -18,6 +18,7 @@ from goalrunner.core.errors import (
     GoalError,
     ModelError,
     one_line,
+    ways_on,
 )
 from goalrunner.core.events import RiskClass, RunEnded
 from goalrunner.core.goal_tables import Approvals
@@ -39,26 +40,21 @@ class Shortfall:
 
 def shortfall(state: RunState) -> Shortfall | None:
     """Return the budget that stops the run, or None. Unknown usage stops it too, except for `unenforced` budgets."""
-    return min(_shortfalls(state), key=lambda found: found.unknown, default=None)
+    return min(shortfalls(state), key=lambda found: found.unknown, default=None)
 
 
 def lifting(state: RunState) -> str:
     """Return the options of `goal resume` for a run whose budgets can no longer be checked."""
-    names = unknown_budgets(state)
-    allow = " ".join(f"--allow-unenforced {name}" for name in names)
-    lift = " ".join(f"{LIMIT_OPTIONS[name]} inf" for name in names)
+    names = [found.budget for found in shortfalls(state) if found.unknown]
+    allow, lift = ways_on(vars(state.plan), dict.fromkeys(LIMIT_OPTIONS, 0), "", names)
     return (
         f"goal resume {state.goal.run_id} {allow} continues and counts only what is known; {lift} lifts the limit"
         " (in a goal file: [budget] allow_unenforced)"
     )
 
 
-def unknown_budgets(state: RunState) -> list[BudgetName]:
-    """Return the budgets that stop the run because their use is unknown."""
-    return [found.budget for found in _shortfalls(state) if found.unknown]
-
-
-def _shortfalls(state: RunState) -> Iterator[Shortfall]:
+def shortfalls(state: RunState) -> Iterator[Shortfall]:
+    """Yield the budgets that are spent, and those whose use is unknown."""
     total, plan, agent = state.total, state.plan, state.models.get("agent") or "the agent"
     tokens = f"{total.tokens:,} of {plan.tokens or 0:,} tokens"
     dollars = f"${total.known_cost_usd:.4f} of ${plan.cost_usd or 0:.4f}"
@@ -211,16 +207,15 @@ def timed_out(state: RunState) -> RunEnded:
     return end(StopReason.TIMEOUT, f"the time limit of {seconds} was reached{meanwhile}")
 
 
-_AT_WORK = {"critique": "critic", "validate": "validators", "audit": "judge", "confirm": "second opinion"}
-"""Who works in a step of the runner; in a round, and in a step of its own plan, it is the agent."""
+_AT_WORK = {"critique": "critic", "audit": "judge", "confirm": "judge"}
+_AT_WORK |= dict.fromkeys(("baseline", "validate"), "validators")
+"""Who works in a step of the runner. In other steps it is the agent."""
 
 
 def at_work(state: RunState) -> str:
     """Return who works in the current step: "the validators of round 2"."""
-    who = _AT_WORK.get((state.memory.current_step or "").rpartition("-")[0], "agent")
-    if state.round == 0:
-        return f"the {who if who == 'judge' else 'validators'} before round 1"
-    return f"the {who} of round {state.round}"
+    who = _AT_WORK.get((state.memory.current_step or "").partition("-")[0], "agent")
+    return f"the {who} of round {state.round}" if state.round else f"the {who} before round 1"
 
 
 def out_of_budget(state: RunState) -> RunEnded:

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from goalrunner.core.messages import Block, as_json, at, blocks_of, calls_of, clean, facts_of, items, text, text_of
@@ -40,13 +40,19 @@ _COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A tool call that waits for its result. `given` are its string arguments."""
+    """A tool call. `given` are its string arguments; `waiting` is how many calls with its id have no result."""
 
     tool: str = "tool"
     command: str = ""
     given: frozenset[str] = frozenset()
     forgeable: str = ""
     summary: bool = False
+    waiting: int = 1
+
+    def beside(self, other: _Call) -> _Call:
+        """Return what holds for a result of one of two calls with the same id: which of them is not known."""
+        given, forgeable = self.given | other.given, self.forgeable or other.forgeable
+        return _Call("tool", "", given, forgeable, self.summary or other.summary, self.waiting + 1)
 
 
 class TrailBuilder:
@@ -96,13 +102,15 @@ class TrailBuilder:
         line = command_of(arguments)
         for path in writes:
             self.wrote(path)
-        self._calls[identifier] = _Call(
+        before = self._calls.get(identifier)
+        call = _Call(
             tool=source_of(clean(tool)),
             command=clean(_shown(tool, arguments, line)),
             given=frozenset(_strings(arguments)),
             forgeable=next(iter(writes), "") or self._written.of_call(tool, arguments, line),
             summary=summary or (self._subagents and _letters(tool) in _SUBAGENTS),
         )
+        self._calls[identifier] = before.beside(call) if before and before.waiting else call
 
     def wrote(self, path: str) -> None:
         """Note a file that the agent wrote by other means than its tools."""
@@ -111,14 +119,18 @@ class TrailBuilder:
     def tool(self, identifier: str) -> str:
         """Return the tool of a call that waits for its result; empty if there is none."""
         call = self._calls.get(identifier)
-        return call.tool if call else ""
+        return call.tool if call and call.waiting else ""
 
     def result(self, identifier: str, text: str, facts: Sequence[str] = (), *, tool: str = "") -> None:
         """Add the result of a call, or of a tool whose call is not known.
 
         It is an observation, except for a sub-agent's report and a result that only repeats an argument (`finish`).
         """
-        call = self._calls.pop(identifier, None) or _Call(source_of(clean(tool)) if tool else "tool")
+        known = self._calls.pop(identifier, None)
+        call = known or _Call(source_of(clean(tool)) if tool else "tool")
+        if known and (identifier or known.waiting > 1):  # a further result with this id belongs to no known call
+            given, left = (call.given, call.waiting - 1) if call.waiting > 1 else (frozenset[str](), 0)
+            self._calls[identifier] = replace(call, tool="tool", command="", given=given, waiting=left)
         # TaskOutput returns the output of a background command, or the report of another agent.
         is_output = self._subagents and call.tool == "TaskOutput"
         is_report = call.summary or (is_output and _COMMAND_TASK not in text[:_HEAD])

@@ -107,11 +107,6 @@ class RunFolder:
         with contextlib.suppress(OSError):
             self.earlier_outcome.unlink(missing_ok=True)
 
-    def set_outcome_aside(self) -> None:
-        """Rename outcome.json, which is not the outcome of the resumed run. Raise RecordError."""
-        with record_errors(f"cannot rename {self.outcome}"), contextlib.suppress(FileNotFoundError):
-            self.outcome.replace(self.earlier_outcome)
-
     def write_json(self, path: Path, value: Any, *, lasting: bool = True) -> None:
         """Write a JSON file of this run, whole or not at all. Raise RecordError."""
         self.write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=lasting)

@@ -289,12 +289,8 @@ def _going_on(summary: Summary) -> Iterator[tuple[str, str]]:
 def resuming(summary: Summary) -> list[str]:
     """Return `goal resume` with the options that the run needs to go on: a command for each way."""
     reason, unknown = summary.text("stop_reason"), list[str]()
-    used = {
-        "max_iterations": summary.integer("iterations"),
-        "timeout": summary.number("duration") or 0.0,
-        "tokens": summary.tokens or 0,
-        "cost_usd": summary.number("known_cost_usd") or 0.0,
-    }
+    names = {"max_iterations": "iterations", "timeout": "duration", "tokens": "tokens", "cost_usd": "known_cost_usd"}
+    used = {limit: summary.number(name) or 0 for limit, name in names.items()}
     # summary.json does not say which budgets count only what is known.
     if reason == "budget_exhausted" or "unenforced" in summary.values:
         is_unknown = {"tokens": summary.integer("uncounted_calls"), "cost_usd": summary.number("cost_usd") is None}
