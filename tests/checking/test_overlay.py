@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shlex
 import shutil
@@ -21,7 +22,9 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.checking import overlay
 from goalrunner.checking.environment import File, Layer
+from goalrunner.checking.namespace import Namespace
 from goalrunner.checking.overlay import OpenOverlay, Overlay, probe, scratch_candidates
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion
@@ -594,6 +597,25 @@ async def test_a_cancelled_tear_down_is_carried_out(place: Place) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not list(place.scratch.iterdir())
+
+
+async def test_a_process_that_cannot_be_ended_is_reported_even_if_the_folder_cannot_be_removed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Namespace.close
+
+    def never_ends(self: Namespace) -> None:
+        close(self)
+        raise EnvironmentFailed("a process of a check cannot be ended")
+
+    def busy(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(Namespace, "close", never_ends)
+    monkeypatch.setattr(overlay, "remove", busy)
+    with pytest.raises(EnvironmentFailed, match="cannot be ended"):
+        async with place.open():
+            pass
 
 
 # Files that are collected.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -110,13 +108,7 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
     Raise GoalError.
     """
     goal = within_parent(goal, options.home)
-    is_new = options.record is not None and not os.path.lexists(options.record)
-    try:
-        config = resolve(goal, options)
-    finally:
-        if is_new and options.record:  # nothing is recorded
-            with contextlib.suppress(OSError):
-                options.record.unlink()
+    config = resolve(goal, options)
     warned = asyncio.run(config.preflight())
     goal_validators(config, ProcessLauncher())
     lines: list[tuple[str, str]] = []
@@ -128,12 +120,7 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
 
 
 def _agent_notes(config: RunConfig) -> tuple[str, ...]:
-    if config.agent is None:
-        return ()
-    kept = " and ".join(f"the {account}" for account in config.models)
-    recorded = f"--record keeps the replies of {kept}, not those of {config.agent.name}"
-    notes = external_notes(config.agent, config.options.environ)
-    return (*notes, recorded) if config.options.record else notes
+    return external_notes(config.agent, config.options.environ) if config.agent else ()
 
 
 def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:

@@ -213,15 +213,19 @@ class Readiness:
         return self if is_known else replace(self, baseline=baseline)
 
 
+def _add(checks: list[Check], new: Check) -> None:
+    """Add a check, unless another one names the same problem: two models with one missing key, for example."""
+    if new.state != "bad" or not any(one.state == "bad" and new.message in one.message for one in checks):
+        checks.append(new)
+
+
 def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
     """Return whether a run of the goal could start, without the baseline. No model is called."""
     checks = list(examine(goal, options.environ).checks)
     others: tuple[tuple[Account, JudgeConfig | CriticConfig], ...] = (("judge", goal.judge), ("critic", goal.critic))
     for account, table in others:
         if table.model not in ("", AGENT_MODEL):
-            checked = model_check(table, account)
-            if checked.state != "bad" or all(item.message != checked.message for item in checks):  # the same model
-                checks.append(checked)
+            _add(checks, model_check(table, account))
     lines: tuple[tuple[str, str], ...] = ()
     code = int(ExitCode.FAILED)
     can_check = needs_environment(goal) and any(spec.run and not spec.hidden for spec in goal.validators)
@@ -229,13 +233,11 @@ def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
         lines = check(goal, options)[1]
     except GoalError as error:
         code = int(error.exit_code)
-        bad = [item.message for item in checks if item.state == "bad"]
-        is_named = any(error.message in text for text in bad)
-        if not bad or (isinstance(error, UsageError) and not is_named):
+        if isinstance(error, UsageError) or all(item.state != "bad" for item in checks):
             is_missing = isinstance(error, ValidatorMissing)
             can_check = can_check and not is_missing
             name = "validator" if is_missing else "start"
-            checks.append(Check(name, "bad", error.message, error.hint))
+            _add(checks, Check(name, "bad", error.message, error.hint))
         workspace = workspace_of(goal)
         with contextlib.suppress(GoalError):
             choice = choose_environment(goal, workspace, options.home)

@@ -32,11 +32,7 @@ _PYTEST = (
     (_TEST_MODULE, r"^(?:import pytest|from pytest |(?:async )?def test_)"),
 )
 """Signs of pytest: patterns of a file's name and of its text."""
-_FORMATS: dict[str, Callable[[str], object]] = {
-    "package.json": json.loads,
-    "pyproject.toml": tomllib.loads,
-    "Cargo.toml": tomllib.loads,
-}
+_FORMATS = {"package.json": json.loads, "pyproject.toml": tomllib.loads, "Cargo.toml": tomllib.loads}
 _LOCKS = {"pnpm-lock.yaml": "pnpm test", "yarn.lock": "yarn test", "bun.lock": "bun run test"}
 
 Read = Callable[[str], str]  # returns the text of a file of the project; empty if there is none
@@ -52,37 +48,36 @@ class Found:
 
 @dataclass(frozen=True)
 class Project:
-    """A project that was detected in a folder. `commands` are test commands, the best one first.
-
-    `problems` name the files of the project that cannot be read, and why: they may hide a command.
-    """
+    """A project that was detected in a folder. `commands` are test commands, the best one first."""
 
     commands: tuple[Found, ...] = ()
     editable: tuple[str, ...] = ()
     is_empty: bool = False
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # files that cannot be read and may name a command, and why
 
 
 def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
     """Return the project that is detected in a folder."""
 
-    failed = {}
-
     def read(name: str) -> str:
         try:
             return (folder / name).read_text("utf-8-sig", errors="replace")
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            failed[name] = f"{name} cannot be read: {error.strerror or error}"
+        except OSError:
             return ""
 
     def has(program: str) -> bool:
         return (folder / program).is_file() if "/" in program else bool(program_outside(program, environ, ()))
 
-    found = detect(listed(folder, environ, "--cached", "--others", "--exclude-standard"), read, has)
-    broken = (text for text in found.problems if text.partition(" ")[0] not in failed)
-    return replace(found, problems=(*failed.values(), *broken))
+    paths = listed(folder, environ, "--cached", "--others", "--exclude-standard")
+    return replace(detect(paths, read, has), problems=tuple(_problems(folder, paths)))
+
+
+def _problems(folder: Path, paths: Iterable[str]) -> Iterator[str]:
+    for name in sorted(_FORMATS.keys() & set(paths)):
+        try:
+            _FORMATS[name]((folder / name).read_text("utf-8-sig"))
+        except (OSError, ValueError, RecursionError) as error:
+            yield f"{name} cannot be read: {getattr(error, 'strerror', None) or error}"
 
 
 def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Project:
@@ -90,17 +85,7 @@ def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Proj
     names = frozenset(paths)
     tests = frozenset(path for path in names if is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1]))
     commands = (*_python(names, tests, read, has), *_others(names, read))
-    found = tuple({found.command: found for found in commands}.values())
-    return Project(found, _editable(names, tests), not names, tuple(_broken(names, read)))
-
-
-def _broken(names: frozenset[str], read: Read) -> Iterator[str]:
-    """Yield why a file of the project cannot be parsed."""
-    for name in sorted(names & _FORMATS.keys()):
-        try:
-            _FORMATS[name](read(name))
-        except (ValueError, RecursionError) as error:
-            yield f"{name} cannot be read: {error}"
+    return Project(tuple({found.command: found for found in commands}.values()), _editable(names, tests), not names)
 
 
 def _containing(names: Iterable[str], pattern: str, text: str, read: Read) -> str:

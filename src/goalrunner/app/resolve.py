@@ -130,11 +130,6 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     agent = resolve_agent(goal, environ) if own is None else None
     names = withheld(goal, agent, (getattr(own, "llm", None), goal.judge.instance, options.critic))
     redactor = goal_redactor(goal, environ, names)
-    if options.record and goal.agent.external and not (goal.judge.model or goal.critic.model):
-        raise UsageError(
-            f"--record has nothing to record: {goal.agent.use} calls its own model, and the goal has no judge",
-            "remove --record, add a judge (--judge NAME), or use the built-in agent (--model NAME)",
-        )
     tape = new_tape(options.record, redact=redactor.text) if options.record else None
     models = goal_models(goal, options, tape)
     _refuse_unfit(goal, options, models, agent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import select
@@ -132,7 +133,8 @@ class Namespace:
             return
         for stream in (holder.stdin, holder.stdout):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(OSError):  # it is closed all the same, and the processes have to be waited for
+                    stream.close()
         try:
             holder.wait(_PATIENCE)
         except subprocess.TimeoutExpired:

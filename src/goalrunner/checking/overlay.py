@@ -217,10 +217,15 @@ class OpenOverlay(OpenEnvironment):
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._made.callback(os.close, lock)
-        self._made.enter_context(contextlib.suppress(OSError))  # removed as stale by a later check
-        self._made.callback(remove, folder)
+        self._made.callback(_discard, folder)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return folder
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder; if it cannot be removed, a later check removes it as stale."""
+    with contextlib.suppress(OSError):  # here, so that an error about a process that cannot be ended is not lost
+        remove(folder)
 
 
 def _remove_stale(scratch: Path) -> None:

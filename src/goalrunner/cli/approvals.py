@@ -12,7 +12,7 @@ from goalrunner.app import decisions
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.sandbox import person
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import Text, argument, option
+from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
@@ -108,7 +108,7 @@ def answer(
     run: WaitingRun = None,
     text: Annotated[Text, argument("TEXT", "The answer; default: asks for it.")] = None,
     question: Annotated[
-        int | None, option("N", "Which question; default: the only one.", "--question", parser=options.number(int, 1))
+        int | None, option("N", "Which question; default: the only one.", "--question", parser=COUNT)
     ] = None,
     json: options.Json = False,
 ) -> int:

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import Text, Texts, argument, flag, option
+from goalrunner.cli.options import ROUND, Text, Texts, argument, flag, option
 from goalrunner.core.errors import UsageError
-
-ROUND = options.number(int, 0)
 
 
 def diff(

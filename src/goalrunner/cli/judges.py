@@ -15,7 +15,7 @@ from goalrunner.app.canaries import EXAMPLE, MUTATIONS, CanaryReport
 from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.app.run_options import judged_by
 from goalrunner.cli import goals, main, options, output, runs
-from goalrunner.cli.options import File, Text, Texts, argument, option
+from goalrunner.cli.options import COUNT, File, Text, Texts, argument, number, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
@@ -27,9 +27,7 @@ _NARROWEST = 8  # columns of the faults of a measure on a narrow terminal
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
 Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
-Jobs = Annotated[
-    int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", parser=options.number(int, 1))
-]
+Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", parser=COUNT)]
 
 
 def audit(
@@ -87,7 +85,7 @@ def calibrate(
     ] = None,
     target_false_accept: Annotated[
         float | None,
-        option("RATE", "Find the minimum_score for this rate, 0 to 1.", parser=options.number(float, 0, 1)),
+        option("RATE", "Find the minimum_score for this rate, 0 to 1.", parser=number(float, 0, 1)),
     ] = None,
     jobs: Jobs = 4,
     tokens: options.Tokens = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -95,18 +96,18 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
 def number(kind: Callable[[str], T], least: float, most: float = math.inf) -> Callable[[str], T]:
     """Return a parser for an option that is a number of this kind, int or float, within these limits."""
-    limits = f"from {least} to {most}" if most < math.inf else f"from {least}"
+    valid = f"{'whole ' * (kind is int)}number from {least}{f' to {most}' if most < math.inf else ''}"
 
     def parse(text: str) -> T:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not least <= value <= most:
-            raise BadParameter(f"{quoted(text)} is not valid; use a {'whole ' * (kind is int)}number {limits}")
-        return value
+        with suppress(ValueError):
+            if least <= (value := kind(text)) <= most:
+                return value
+        raise BadParameter(f"{quoted(text)} is not valid; use a {valid}")
 
     return parse
+
+
+COUNT, ROUND = number(int, 1), number(int, 0)
 
 
 def argument(metavar: str, text: str, values: Callable[[str], Any] | None = None, **more: Any) -> Any:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ import goalrunner
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import drive, open_files, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
-from goalrunner.core.errors import ExitCode
+from goalrunner.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
@@ -83,8 +84,13 @@ def run(
     files = open_files(junit, summary, gitlab)
     earlier = runs.find(continue_from) if continue_from is not None else None
     run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
+    if record and goal.agent.external:
+        if not (goal.judge.model or goal.critic.model):
+            why = f"--record has nothing to record: {goal.agent.use} calls its own model, and the goal has no judge"
+            raise UsageError(why, "remove --record, add a judge (--judge NAME), or use a built-in agent (--model NAME)")
+        output.complain(f"--record keeps the replies of judge and critic, not those of {goal.agent.use}")
     if dry_run:
-        return _print_resolved(goal, run_options, json=json)
+        return _print_resolved(goal, replace(run_options, record=None), json=json)
     if canary:
         from goalrunner.cli.judges import refuse_credulous_judge
 

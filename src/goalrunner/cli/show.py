@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import Text, argument, flag, option
+from goalrunner.cli.options import COUNT, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, RecordError, UsageError
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import list_runs, read_summary
@@ -33,9 +33,7 @@ def show(
     json: Annotated[bool, flag("--json", "Print path, summary and outcome as JSON.")] = False,
     evidence: Annotated[bool, flag("--evidence", "Print what the last verdict rests on.")] = False,
     state: Annotated[bool, flag("--state", "Print the state, and why the run continues or stopped.")] = False,
-    at: Annotated[
-        int | None, option("N", "Print the state after event N.", "--at", parser=options.number(int, 1))
-    ] = None,
+    at: Annotated[int | None, option("N", "Print the state after event N.", "--at", parser=COUNT)] = None,
     events: Annotated[bool, flag("--events", "Print every event, one per line.")] = False,
     no_pager: options.NoPager = False,
 ) -> int:
@@ -63,12 +61,10 @@ def show(
         for line in lines if json else events_text(runs.records(folder), output.columns()):
             output.say(line)
     elif evidence:
-        from goalrunner.core.summary import evidence_of, outcome_of
         from goalrunner.reports.review import evidence_facts, evidence_value
 
-        last, rows = evidence_of(runs.records(folder))
-        outcome = outcome_of(last, str(folder.path)) if last else None
-        found = (folder.run_id, last.verdict if last else None, rows, outcome)
+        last, outcome = runs.result(folder)
+        found = (folder.run_id, last.verdict, outcome.evidence, outcome)
         output.say(evidence_value(*found) if json else output.laid_out(evidence_facts(*found)))
     elif json:
         from goalrunner.app.previous_run import sub_goals

@@ -12,7 +12,7 @@ from typer import BadParameter
 
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.drive import open_files
-from goalrunner.cli.options import File, Text, Texts, argument, flag, option
+from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError, quoted
 from goalrunner.reports.figures import Summary
 
@@ -146,7 +146,7 @@ def list_(
         datetime | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.', parser=_moment)
     ] = None,
     workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
-    limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", parser=options.number(int, 1))] = None,
+    limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", parser=COUNT)] = None,
     json: options.Json = False,
 ) -> int:
     """List the runs, newest first."""

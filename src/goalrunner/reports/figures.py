@@ -100,6 +100,11 @@ def score(value: float) -> str:
     return f"{math.floor(value * 100 + 1e-9) / 100:.2f}"
 
 
+def decision_text(decision: str, by: str, *, guarded: bool) -> str:
+    """Return a decision and who made it: "approved by ann (unguarded)"."""
+    return decision + (f" by {by}" if by else "") + ("" if guarded else " (unguarded)")
+
+
 def moment(when: str) -> str:
     """Return an ISO 8601 time to the second, in UTC: "2026-11-21 10:00:00 UTC"; unchanged if it is invalid."""
     try:

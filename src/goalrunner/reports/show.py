@@ -21,7 +21,7 @@ from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path,
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.review import result_text
 from goalrunner.reports.status import closing_lines, next_steps, summary_of
-from goalrunner.reports.steps import LONGEST_WORDS, decision_text
+from goalrunner.reports.steps import LONGEST_WORDS
 
 if TYPE_CHECKING:
     from goalrunner.reports.progress import Progress
@@ -149,7 +149,7 @@ def _approval(item: Approval) -> str:
         until = f", until {item.expires_at}" if item.expires_at else ""
         return f"{item.id}: {item.action} ({item.rule}; since {item.requested_at}{until}{rests_on})"
     done = ", done" if item.used and item.decision == "approved" else ""
-    said = decision_text(item.decision, item.by, guarded=item.guarded)
+    said = figures.decision_text(item.decision, item.by, guarded=item.guarded)
     reason = f": {item.reason}" if item.reason else ""
     return f"{item.id}: {item.action} ({item.rule}) · {said} at {item.decided_at}{rests_on}{done}{reason}"
 

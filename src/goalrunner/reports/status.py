@@ -85,9 +85,7 @@ def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) ->
             yield Fact("", meaning)
         for one in approvals:
             if one.action == label and one.decision == "approved":
-                from goalrunner.reports.steps import decision_text
-
-                said = decision_text(one.decision, one.by, guarded=one.guarded)
+                said = figures.decision_text(one.decision, one.by, guarded=one.guarded)
                 yield Fact("", f"{one.id} was {said} at {figures.moment(one.decided_at)}.")
 
 

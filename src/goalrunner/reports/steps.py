@@ -155,7 +155,9 @@ def _person_lines(event: events.Event) -> Iterator[Line]:
             yield Step("approval", ASKED, event.action, remark=remark, tone="warn")
         case events.ApprovalRecorded():
             make = _passed if event.decision == "approved" else _failed
-            said = decision_text(event.decision, event.by, guarded=event.guarded or event.decision != "approved")
+            said = figures.decision_text(
+                event.decision, event.by, guarded=event.guarded or event.decision != "approved"
+            )
             yield make("approval", ": ".join(filter(None, (said, event.reason))), event.approval_id)
         case events.QuestionOpened():
             yield Step("question", ASKED, remark=event.question, tone="warn")
@@ -164,11 +166,6 @@ def _person_lines(event: events.Event) -> Iterator[Line]:
         case events.RunResumed():
             yield Fact("resumed", figures.limits(vars(event.plan)))
             yield from (Fact("", text, tone) for text, tone in _resumed(event))
-
-
-def decision_text(decision: str, by: str, *, guarded: bool) -> str:
-    """Return a decision and who made it: "approved by ann (unguarded)"."""
-    return decision + (f" by {by}" if by else "") + ("" if guarded else " (unguarded)")
 
 
 def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
