@@ -75,7 +75,7 @@ def test_the_list_can_be_filtered(
     ("options", "said"),
     [
         (["--status", "caped"], '"caped" is not valid; use running, complete, capped, blocked, '),
-        (["--since", "soon"], '"soon" is not a duration or a date; use "7d", "12h" or 2026-11-30'),
+        (["--since", "soon"], '"soon" is not valid; use "7d", "12h" or a date, such as 2026-11-30'),
     ],
 )
 def test_a_wrong_filter_is_a_usage_error(

@@ -52,7 +52,10 @@ def test_a_refusal_names_the_key(own_home: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["promote", "k3f9", "o1", "--kind", "fact", "--expires", "soon"], '"soon" is not a valid duration'),
+        (
+            ["promote", "k3f9", "o1", "--kind", "fact", "--expires", "soon"],
+            '"soon" is not valid; use "90d", "12h" or "30m"',
+        ),
         (["promote", "k3f9", "o1", "--kind", "rumour"], "Invalid value for '--kind'"),
         (["promote", "none", "o1", "--kind", "fact"], 'no run "none"'),
         (["forget", "m123456"], 'there is no kept fact with the id "m123456"'),

@@ -104,7 +104,7 @@ def restore(
 
 
 def prune(
-    older_than: Annotated[float, option("AGE", '"30d", "12h", "90m".', parser=options.duration)],
+    older_than: Annotated[float, option("AGE", '"30d", "12h", "90m".', parser=options.DURATION)],
     yes: options.Yes = False,
     dry_run: Annotated[bool, flag("--dry-run", "Print what would be removed, and remove nothing.")] = False,
     json: options.Json = False,

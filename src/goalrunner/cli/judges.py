@@ -15,7 +15,7 @@ from goalrunner.app.canaries import EXAMPLE, MUTATIONS, CanaryReport
 from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.app.run_options import judged_by
 from goalrunner.cli import goals, main, options, output, runs
-from goalrunner.cli.options import COUNT, File, Text, Texts, argument, number, option
+from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
@@ -23,6 +23,7 @@ from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, one_line, table
 
+_RATE = options.checked(lambda text: rate if 0 <= (rate := float(text)) <= 1 else None, "a number from 0 to 1")
 _NARROWEST = 8  # columns of the faults of a measure on a narrow terminal
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
@@ -85,7 +86,7 @@ def calibrate(
     ] = None,
     target_false_accept: Annotated[
         float | None,
-        option("RATE", "Find the minimum_score for this rate, 0 to 1.", parser=number(float, 0, 1)),
+        option("RATE", "Find the minimum_score for this rate, 0 to 1.", parser=_RATE),
     ] = None,
     jobs: Jobs = 4,
     tokens: options.Tokens = None,

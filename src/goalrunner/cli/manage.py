@@ -21,6 +21,7 @@ from goalrunner.reports.layout import clean
 
 _Kind = Literal["event", "fact", "preference", "policy_reference"]
 _Sensitivity = Literal["low", "medium", "high"]
+_KINDS, _LEVELS = get_args(_Kind), get_args(_Sensitivity)
 _EVENTS = ("UserPromptSubmit", "Stop")
 """At the first event the start of the workspace is recorded; at the second one the agent's work is checked."""
 _OURS = re.compile(r"(?:^|[/\s'\"])(?:goal|goalrunner)['\"]? hook claude\b")
@@ -219,13 +220,14 @@ def memory(
 def promote(
     run: Annotated[str, argument("RUN", "Id of a run or its beginning.", options.run_ids)],
     item: Annotated[str, argument("ITEM", "The source: an observation (o7) or an event (e12).")],
-    kind: Annotated[_Kind, options.choice(get_args(_Kind), "Kind of the item.")],
+    kind: Annotated[_Kind, option(f"<{'|'.join(_KINDS)}>", "Kind of the item.", parser=options.one_of(_KINDS))],
     text: Annotated[str, option("TEXT", "The text; default: the output of the observation.")] = "",
     expires: Annotated[
-        float | None, option("TIME", 'When it expires: "90d", "12h"; default: never.', parser=options.duration)
+        float | None, option("TIME", 'When it expires: "90d", "12h"; default: never.', parser=options.DURATION)
     ] = None,
     sensitivity: Annotated[
-        _Sensitivity, options.choice(get_args(_Sensitivity), "medium: with --permission; high: also --expires.")
+        _Sensitivity,
+        option("<low|medium|high>", "medium: with --permission; high: also --expires.", parser=options.one_of(_LEVELS)),
     ] = "low",
     permission: Annotated[str, option("TEXT", "Who gave the permission to keep it.")] = "",
     replaces: Annotated[str, option("ID", "The item that this one corrects.")] = "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from goalrunner.core.errors import GoalError, quoted
 
 _LONGEST = 1e9  # seconds
 
-T = TypeVar("T", int, float)
+T = TypeVar("T")
 
 Text = str | None
 Texts = list[str] | None
@@ -68,46 +67,37 @@ def option(metavar: str | None, text: str, *names: str, values: Callable[[str], 
     return Option(*names, metavar=metavar, help=text, autocompletion=values, readable=False, **more)
 
 
-def duration(text: str) -> float:
+def checked(parse: Callable[[str], T | None], valid: str) -> Callable[[str], T]:
+    """Return a parser for an option. `parse` returns None or raises ValueError for a value that is not `valid`."""
+
+    def parsed(text: str) -> T:
+        with suppress(ValueError, OverflowError):
+            if (value := parse(text)) is not None:
+                return value
+        raise BadParameter(f"{quoted(text)} is not valid; use {valid}")
+
+    return parsed
+
+
+def duration(text: str) -> float | None:
     """Return the seconds of a duration that is given as an option."""
     from goalrunner.core.field_types import parse_duration
 
     seconds = parse_duration(text)
-    if seconds is None or seconds > _LONGEST:
-        raise BadParameter(f'{quoted(text)} is not a valid duration; use "90d", "12h" or "30m"')
-    return seconds
-
-
-def choice(choices: Sequence[str], text: str) -> Any:
-    """Return an option with one of these values, which its help names."""
-    return option(f"<{'|'.join(choices)}>", text, parser=one_of(choices))
+    return seconds if seconds is not None and seconds <= _LONGEST else None
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     """Return a parser for an option that has one of these values."""
-
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise BadParameter(f"{quoted(text)} is not valid; use {', '.join(choices)}")
-        return text
-
-    return parse
+    return checked(lambda text: text if text in choices else None, ", ".join(choices))
 
 
-def number(kind: Callable[[str], T], least: float, most: float = math.inf) -> Callable[[str], T]:
-    """Return a parser for an option that is a number of this kind, int or float, within these limits."""
-    valid = f"{'whole ' * (kind is int)}number from {least}{f' to {most}' if most < math.inf else ''}"
-
-    def parse(text: str) -> T:
-        with suppress(ValueError):
-            if least <= (value := kind(text)) <= most:
-                return value
-        raise BadParameter(f"{quoted(text)} is not valid; use a {valid}")
-
-    return parse
+def whole(least: int) -> Callable[[str], int]:
+    """Return a parser for a whole number that is not below the least one."""
+    return checked(lambda text: found if (found := int(text)) >= least else None, f"a whole number from {least}")
 
 
-COUNT, ROUND = number(int, 1), number(int, 0)
+COUNT, ROUND, DURATION = whole(1), whole(0), checked(duration, '"90d", "12h" or "30m"')
 
 
 def argument(metavar: str, text: str, values: Callable[[str], Any] | None = None, **more: Any) -> Any:

@@ -62,10 +62,13 @@ def show(
             output.say(line)
     elif evidence:
         from goalrunner.reports.review import evidence_facts, evidence_value
+        from goalrunner.reports.status import label_lines
 
         last, outcome = runs.result(folder)
-        found = (folder.run_id, last.verdict, outcome.evidence, outcome)
-        output.say(evidence_value(*found) if json else output.laid_out(evidence_facts(*found)))
+        found = (folder.run_id, last.verdict, outcome.evidence)
+        facts = [*evidence_facts(*found), *label_lines(outcome.labels, outcome.approvals)]
+        value = {**evidence_value(*found), **outcome.model_dump(mode="json", include={"labels", "approvals"})}
+        output.say(value if json else output.laid_out(facts))
     elif json:
         from goalrunner.app.previous_run import sub_goals
 

@@ -8,12 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import BadParameter
-
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.drive import open_files
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
-from goalrunner.core.errors import ExitCode, RunNotFound, UsageError, quoted
+from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
@@ -126,16 +124,14 @@ def audit_goal(
 
 
 def _moment(text: str) -> datetime:
-    """Return the moment that a duration or a date names."""
+    """Return the moment that a duration or a date names. Raise ValueError or OverflowError."""
     from goalrunner.core.field_types import parse_duration
 
-    try:
-        seconds = parse_duration(text)
-        if seconds is not None:
-            return datetime.now(UTC) - timedelta(seconds=seconds)
-        return datetime.fromisoformat(text).astimezone()
-    except (OverflowError, ValueError):
-        raise BadParameter(f'{quoted(text)} is not a duration or a date; use "7d", "12h" or 2026-11-30') from None
+    seconds = parse_duration(text)
+    return datetime.now(UTC) - timedelta(seconds=seconds) if seconds else datetime.fromisoformat(text).astimezone()
+
+
+_MOMENT = options.checked(_moment, '"7d", "12h" or a date, such as 2026-11-30')
 
 
 def list_(
@@ -143,7 +139,7 @@ def list_(
         Texts, option("STATUS", f"Only these: {', '.join(STATUSES)}; may be repeated.", parser=options.one_of(STATUSES))
     ] = None,
     since: Annotated[
-        datetime | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.', parser=_moment)
+        datetime | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.', parser=_MOMENT)
     ] = None,
     workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
     limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", parser=COUNT)] = None,

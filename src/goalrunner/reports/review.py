@@ -126,12 +126,8 @@ def result_text(verdict: GoalVerdict) -> str:
     return f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}"
 
 
-def evidence_facts(
-    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], outcome: GoalOutcome | None = None
-) -> Iterator[Fact]:
-    """Yield the accepted changes of checks of an outcome, and a block for each criterion and validator."""
-    from goalrunner.reports.status import label_lines
-
+def evidence_facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+    """Yield a block for each criterion and validator."""
     yield Fact("run", run_id)
     if verdict is None:
         yield Fact("verdict", "none yet")
@@ -140,9 +136,6 @@ def evidence_facts(
         yield Fact("verdict", f"{result_text(verdict)} · {by}")
         if not rows:
             yield Fact("", "It names no criterion and cites no evidence.")
-    if outcome is not None:
-        changed = [label for label in outcome.labels if label.startswith("checks changed: ")]
-        yield from label_lines(changed, outcome.approvals)
     for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
         yield from criterion_facts(list(group))
 
@@ -178,14 +171,11 @@ def _citation(row: EvidenceRow) -> Iterator[Fact]:
         yield Fact("", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh))))
 
 
-def evidence_value(
-    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], outcome: GoalOutcome | None = None
-) -> dict[str, Any]:
-    """Return the verdict's figures, the rows, and what weakens them, as a JSON value."""
+def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> dict[str, Any]:
+    """Return the verdict's figures and the rows as a JSON value."""
     given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
     evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by} for row in rows]
-    weakened = outcome.model_dump(mode="json", include={"labels", "approvals"}) if outcome else {}
-    return {"run_id": run_id, "verdict": given, "evidence": evidence, **weakened}
+    return {"run_id": run_id, "verdict": given, "evidence": evidence}
 
 
 def observation_text(item: Observation, output: str, stale: str = "", columns: int | None = None) -> str:

@@ -17,7 +17,7 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
 from goalrunner.reports.figures import LOST, Summary
-from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line
+from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line, output_lines
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.review import result_text
 from goalrunner.reports.status import closing_lines, next_steps, summary_of
@@ -137,7 +137,7 @@ def state_lines(state: RunState) -> Iterator[Line]:
     if state.verdict is not None:
         yield Fact("verdict", f"{result_text(state.verdict)} · by the {state.verdict.source}")
         if state.verdict.missing:
-            yield Fact("missing", state.verdict.missing)
+            yield from output_lines("missing", state.verdict.missing)
     yield Fact("spent", " · ".join(figures.spent(state.spent())))
     yield Fact("why", why(state))
 
