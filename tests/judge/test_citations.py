@@ -308,7 +308,7 @@ def test_a_quote_as_long_as_a_book_is_none() -> None:
 def test_a_large_output_is_searched_in_linear_time() -> None:
     output = "".join(f"{number}\tline é {number % 7} ok ok ok\r\n" for number in range(150_000))
     evidence = Evidence(request(trail(seen(1, output))))
-    began = time.perf_counter()
+    began = time.thread_time()
     assert evidence.check(Citation(observation="o1", quote="149999\tline é 3 ok")).objection == ""
     assert evidence.check(Citation(observation="o1", quote="ok ok ... never")).objection != ""
-    assert time.perf_counter() - began < 10
+    assert time.thread_time() - began < 10

@@ -94,6 +94,6 @@ def test_a_long_line_is_clipped() -> None:
     "line", ["x" * 1_000_000, "a.b" * 300_000, "= " * 500_000, "1 " * 400_000 + "passed", "E" * 9**6]
 )
 def test_time_grows_with_length_alone(line: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     decisive(line)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5

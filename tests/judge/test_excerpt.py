@@ -85,9 +85,9 @@ def test_what_begins_a_line_only_because_of_the_cut_is_inert() -> None:
 
 def test_a_huge_text_is_looked_through_at_its_ends() -> None:
     text = "".join(f"line {number} says that it failed\n" for number in range(300_000))
-    began = time.perf_counter()
+    began = time.thread_time()
     shown = excerpt(text, 2_000 * TOKEN, NONCE)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
     assert price(shown) <= 2_000 * TOKEN
     assert shown.startswith("line 0 says")
     assert shown.endswith("line 299999 says that it failed\n")

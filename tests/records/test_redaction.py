@@ -188,8 +188,8 @@ def test_a_stream_gives_away_what_is_settled() -> None:
 def test_fifty_megabytes_take_no_time() -> None:
     redactor = Redactor({f"KEY_{number}": f"secret-{number}-{'x' * number}" for number in range(20)})
     data = b"the quick brown fox asks for the secret of the lazy dog\n" * 900_000
-    began = time.perf_counter()
+    began = time.thread_time()
 
     assert redactor.data(data) == data
 
-    assert time.perf_counter() - began < 10
+    assert time.thread_time() - began < 10

@@ -298,5 +298,6 @@ async def test_helpers_that_are_known_by_name_stay_with_their_children_and_no_de
 
         assert set(names) == {"sleep"}
         assert (living(kept), living(held), living(below), living(left)) == (True, True, False, False)
+        await until(lambda: Path(f"/proc/{held}/comm").read_text() == "sleep\n")
         assert set(await child.sweep()) == {"keeper", "sleep"}
     assert not any(map(living, (kept, held)))

@@ -68,9 +68,9 @@ def test_no_change_has_no_hunk() -> None:
 
 def test_texts_that_are_too_long_are_only_counted() -> None:
     old, new = ("".join(f"line {n * step % 997}\n" for n in range(100_000)) for step in (7, 11))
-    began = time.monotonic()
+    began = time.thread_time()
     diff = unified(old, new, "f")
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
     assert (diff.text, diff.summary) == ("f: 100,000 lines became 100,000 lines\n", "+100000 −100000")
 
 
