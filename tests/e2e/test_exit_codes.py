@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from goalrunner.system import processes
 from tests.support.command_line import GOAL, Ended, environment, start
 from tests.support.forking import goal
 from tests.support.model_server import ModelServer
@@ -38,6 +39,22 @@ def outcome_of(home: Path) -> dict[str, Any]:
     (path,) = (home / "runs").glob("*/outcome.json")
     result: dict[str, Any] = json.loads(path.read_text())
     return result
+
+
+NAP = f"sleep 4321{os.getpid():07}"
+"""Known from the commands of tests that run at the same time."""
+
+
+def living(command: str) -> bool:
+    """Return whether a process has this in its arguments."""
+    return any(command in line.replace("\0", " ") for _, line in processes.command_lines())
+
+
+def await_delivery(pid: int) -> None:
+    """Wait until a process has taken its signals: two of one kind that are pending are one."""
+    status = Path(f"/proc/{pid}/status")
+    while status.exists() and not re.search(r"^ShdPnd:\t0+$", status.read_text(), re.MULTILINE):
+        time.sleep(0.001)
 
 
 def wait_for(home: Path, event: str, timeout: float = 20) -> None:
@@ -143,10 +160,10 @@ def test_a_deadline_that_cuts_a_model_call_is_1(place: Path, own_home: Path) -> 
 
 def test_a_deadline_that_ends_a_validator_is_1_and_leaves_no_process(place: Path, own_home: Path) -> None:
     model = recording(place.parent / "r.jsonl", agent("done"))
-    path = goal_file(place, model, "timeout = 1.5", 'validator = "sleep 4321 & sleep 4321"')
+    path = goal_file(place, model, "timeout = 1.5", f'validator = "{NAP} & {NAP}"')
     ended = goal("run", path, cwd=place)
     assert (ended.code, outcome_of(own_home)["stop_reason"]) == (1, "timeout"), ended
-    assert subprocess.run(["pgrep", "-f", "sleep 4321"], check=False, capture_output=True).stdout == b""
+    assert not living(NAP)
 
 
 def test_a_spent_budget_is_1(place: Path, own_home: Path) -> None:
@@ -189,7 +206,7 @@ def test_a_signal_is_128_and_its_number_with_everything_saved(
 ) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip("these tests run under nohup, which goal keeps to")
-    model = recording(place.parent / "r.jsonl", agent("", shell("sleep 5432")))
+    model = recording(place.parent / "r.jsonl", agent("", shell(NAP)))
     process = start("run", goal_file(place, model), cwd=place)
     wait_for(own_home, "tool_called")
     process.send_signal(number)
@@ -198,7 +215,7 @@ def test_a_signal_is_128_and_its_number_with_everything_saved(
     assert (process.returncode, outcome["status"], outcome["stop_reason"]) == (code, "cancelled", "interrupted"), (
         out + err
     )
-    assert subprocess.run(["pgrep", "-f", "sleep 5432"], check=False, capture_output=True).stdout == b""
+    assert not living(NAP)
     assert goal("status", cwd=place).code == code
 
 
@@ -212,19 +229,22 @@ def test_what_nohup_ignores_stays_ignored(place: Path, own_home: Path) -> None:
 
 
 def test_a_second_interrupt_goes_at_once_and_takes_the_children_along(place: Path, own_home: Path) -> None:
-    stubborn = "trap '' TERM INT; while :; do sleep 0.37; done"
-    model = recording(place.parent / "r.jsonl", agent("", shell(stubborn)))
+    nap = NAP.replace("4321", "0.4")
+    model = recording(place.parent / "r.jsonl", agent("", shell(f"trap '' TERM INT; while :; do {nap}; done")))
     process = start("run", goal_file(place, model), cwd=place)
     wait_for(own_home, "tool_called")
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
+    await_delivery(process.pid)
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
     process.communicate(timeout=15)
     assert process.returncode == 130
     assert time.monotonic() - began < 3
-    time.sleep(0.5)
-    assert subprocess.run(["pgrep", "-f", "sleep 0.37"], check=False, capture_output=True).stdout == b""
+    deadline = time.monotonic() + 20  # the watchdog has to start
+    while living(nap) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not living(nap)
 
 
 def test_a_judge_that_is_not_convinced_caps_and_one_that_is_completes(place: Path, own_home: Path) -> None:

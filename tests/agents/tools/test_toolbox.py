@@ -96,7 +96,7 @@ def becomes(name: str) -> str:
 
 
 async def test_processes_left_behind_are_ended_and_named(run: Run) -> None:
-    result, _ = await run("shell", command=f"sleep 61 & {becomes('sleep')}")
+    result, _ = await run("shell", command=f"sleep 59 & {becomes('sleep')}")
     assert result.facts == ("exit 0", "ended 1 process left behind: sleep")
 
 
