@@ -91,6 +91,12 @@ def test_the_program_that_may_be_meant_is_named(place: Place) -> None:
     assert missing_program('pytset -q -k "a b"', place) == ("pytset: not found", "did you mean pytest?")
 
 
+def test_a_folder_of_path_that_cannot_be_read_is_left_out(place: Place) -> None:
+    unreadable = "/" + "x" * 300  # an error for root, too
+    place = replace(place, env={**place.env, "PATH": f"{unreadable}:{place.env['PATH']}"})
+    assert missing_program("pytset -q", place) == ("pytset: not found", "did you mean pytest?")
+
+
 def test_a_program_of_the_workspaces_own_environment_is_meant_first(place: Place) -> None:
     local = place.workspace / ".venv" / "bin"
     local.mkdir(parents=True)

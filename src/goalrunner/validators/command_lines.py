@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -110,8 +111,11 @@ def _similar_program(name: str, place: Place) -> str:
     for folder in _LOCAL:
         if os.access(place.folder / folder / name, os.X_OK):
             return f"{folder}/{name}"
-    folders = (Path(entry) for entry in _path(place).split(os.pathsep) if entry)
-    return misspelled(name, {path.name for folder in folders if folder.is_dir() for path in folder.iterdir()})
+    names: set[str] = set()
+    for entry in filter(None, _path(place).split(os.pathsep)):
+        with contextlib.suppress(OSError):  # it does not exist, or this user cannot read it
+            names.update(path.name for path in Path(entry).iterdir())
+    return misspelled(name, names)
 
 
 def misspelled(word: str, known: Iterable[str]) -> str:
