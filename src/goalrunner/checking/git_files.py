@@ -101,7 +101,7 @@ class GitSettings:
         repository = enclosing(self._workspace)
         for folder in self._workspace.parents:
             if repository and folder.is_relative_to(repository.root):
-                paths += (path for path in folder.iterdir() if configures_runners(path.name))
+                paths += (path for path in folder.glob("*") if configures_runners(path.name))
         for path in paths:
             info = lstat(str(path))
             is_file = info is not None and stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK)
