@@ -218,7 +218,7 @@ _MANIFESTS: dict[str, tuple[Callable[[str], object], str]] = {
     "setup.cfg": (_setup_cfg, rf"(?:tool:pytest|coverage:|tox|aliases|{_ANY_LINTER}).*"),
     "package.json": (
         json.loads,
-        "scripts|jest|mocha|ava|vitest|nyc|c8|tap|babel|eslintConfig|prettier|type|imports|xo|standard|stylelint|config",
+        r"scripts|jest|mocha|ava|vitest|nyc|c8|tap|babel|eslint\w+|wireit|prettier|type|imports|xo|standard|stylelint|config",
     ),
     "cargo.toml": (tomllib.loads, _CARGO),
     "composer.json": (json.loads, "scripts|config|autoload-dev"),

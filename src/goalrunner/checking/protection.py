@@ -31,7 +31,8 @@ RUNNER_CONFIGURATION = (
     "jest.config.*", "jest.setup.*", "setupTests.*", "vitest.config.*", "vitest.setup.*", "vitest.workspace.*",
     "vite.config.*", ".mocharc.*", "karma.conf.*", "ava.config.*", ".nycrc", ".nycrc.*", ".c8rc*",
     "playwright.config.*", "cypress.config.*", "Makefile", "GNUmakefile", "makefile", "justfile", ".justfile",
-    "Taskfile.yml", "Taskfile.yaml", "pom.xml", ".mvn/", "build.gradle*", "settings.gradle*", "gradle.properties",
+    "Taskfile.yml", "Taskfile.yaml", "pom.xml", ".mvn/", "*.gradle", "*.gradle.kts", "gradle.properties",
+    "buildSrc/", "gradle/wrapper/", "Directory.Build.*", "*.runsettings", "*.rake", "dart_test.yaml",
     "CMakeLists.txt", "meson.build", "Rakefile", "composer.json", "deno.json", "deno.jsonc", "bunfig.toml",
     ".npmrc", "hatch.toml", "tasks.py", "dodo.py", ".bazelrc", "nx.json", "turbo.json", "Cargo.toml",
     ".cargo/config", ".cargo/config.toml", ".config/nextest.toml", "phpunit.xml", "phpunit.xml.dist", ".rspec",
@@ -45,7 +46,8 @@ CHECKER_CONFIGURATION = (
     "psalm.xml", ".clang-tidy", ".clang-format", "rustfmt.toml", ".rustfmt.toml", "deny.toml", ".bandit",
     ".yamllint*", ".stylelintrc*", ".markdownlint*", ".oxlintrc.json", ".shellcheckrc", ".codespellrc",
     ".prettierrc", ".prettierrc.*", ".prettierignore", "prettier.config.*", ".golangci.*", "clippy.toml",
-    ".clippy.toml", ".gitignore",
+    ".clippy.toml", ".gitignore", ".rubocop_todo.yml", "phpstan-baseline.*", "psalm-baseline.xml", "detekt-baseline.xml",
+    "lint-baseline.xml", "mypy-baseline.txt", ".basedpyright/", "eslint-suppressions.json", "ty.toml", "pyrefly.toml",
 )  # fmt: skip
 """What configures linters and type checkers."""
 
