@@ -146,6 +146,8 @@ def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileE
     message = f"not valid TOML: {reason[:1].lower()}{reason[1:]}{'' if numbers else ', at the end of the file'}"
     if reason == "Cannot overwrite a value":
         message += "; a key is given twice, or in its short form beside its table: remove it, or write it in the table"
+    elif reason == "Invalid value":
+        message += '; write text in quotes: key = "text"'
     return refusal(name, message, place)
 
 
