@@ -126,7 +126,7 @@ def test_a_wrong_key_name_that_may_be_the_key_itself_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("objective = x", "1:13  not valid TOML: invalid value"),
+        ("objective = x", "1:13  not valid TOML: invalid value; write text in quotes: key = \"text\""),
         ("a = 1\nb = [1", "2:7  not valid TOML: unclosed array, at the end of the file"),
         ("[a.b]\n[a.b]", "2:5  not valid TOML: cannot declare ('a', 'b') twice"),
         ("judge = 'x'\n[judge]\nminimum_score = 1", f"2:7  {OVERWRITTEN}"),
