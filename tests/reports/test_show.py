@@ -143,6 +143,23 @@ def test_a_run_that_was_stopped_within_a_round_names_the_round_of_the_last_resul
     ]
 
 
+def test_an_interrupted_turn_of_unknown_usage_makes_the_budget_a_limit_to_lift() -> None:
+    created = told_run.created()
+    plan = created.plan.model_copy(update={"tokens": 1_000, "cost_usd": 1.0, "unenforced": ("cost_usd",)})
+    happened: list[Event] = [
+        created.model_copy(update={"plan": plan}),
+        told_run.started().model_copy(update={"agent_command": "claude -p"}),
+        events.RoundStarted(round=1, prompt="first"),
+        told_run.message("user"),
+        events.RunEnded(stop_reason=StopReason.INTERRUPTED, message="interrupted"),
+    ]
+    told = "".join(show_text(numbered(*happened), folder="/r"))
+    assert [line for line in told.splitlines() if "goal resume" in line] == [
+        "continue   goal resume k3f9-make-parse --allow-unenforced tokens",
+        "no limit   goal resume k3f9-make-parse --tokens inf",
+    ]
+
+
 def test_a_baseline_that_completes_the_run_is_no_round() -> None:
     created = told_run.created()
     plan = created.plan.model_copy(update={"has_judge": False, "takes_baseline": True})
