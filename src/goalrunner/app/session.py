@@ -20,7 +20,7 @@ from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, ways_on
 from goalrunner.core.events import Plan, RunEnded, RunResumed
 from goalrunner.core.goal import Goal
-from goalrunner.core.limits import Shortfall, lifting, shortfall, shortfalls
+from goalrunner.core.limits import lifting, shortfall, shortfalls
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
@@ -236,7 +236,8 @@ class EarlierRun:
                     # An estimate without dollars would make the cost of the run unknown.
                     cost = config.models[account].cost_of(usage)
                     in_flight[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
-            _known_shortfall(with_cut(run.state.model_copy(update={"plan": plan}), in_flight))
+            if state.external:  # only a model of this process can estimate the call that was cut
+                _refuse_low_limits(with_cut(run.state, in_flight), plan)
             for observer in options.observers:
                 if isinstance(observer, Rejoining):
                     observer.on_state(run.state)
@@ -271,7 +272,9 @@ def _refuse_low_limits(state: RunState, plan: Plan) -> None:
         reason = "max_iterations"
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
         why = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used"
-    elif found := _known_shortfall(planned):
+    elif (found := shortfall(planned)) and found.unknown:
+        raise UsageError(f"run {run} is capped: {found.words}", lifting(planned))
+    elif found:
         why = found.words
     else:
         return
@@ -280,14 +283,6 @@ def _refuse_low_limits(state: RunState, plan: Plan) -> None:
     unknown = [found.budget for found in shortfalls(planned) if found.unknown]
     option = ways_on(vars(plan), used, reason, unknown)[-1]
     raise UsageError(f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}")
-
-
-def _known_shortfall(state: RunState) -> Shortfall | None:
-    """Return the budget that would stop the run. Raise UsageError if an external agent's usage of it is unknown."""
-    found = shortfall(state)
-    if found is not None and found.unknown and state.external:
-        raise UsageError(f"run {state.goal.run_id} is capped: {found.words}", lifting(state))
-    return found
 
 
 def _refuse_other_start(folder: RunFolder, loaded: LoadedRun, handed: Sequence[str]) -> None:
