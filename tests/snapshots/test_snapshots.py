@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import signal
 import socket
@@ -751,3 +753,18 @@ async def test_files_and_lines_that_differ_are_counted_without_caches_and_output
     (workspace / "picture.png").write_bytes(b"\0\1\2")
     assert await store.diff_stat(before, await store.snapshot()) == DiffStat(files=4, added=3, removed=4)
     store.close()
+
+
+async def test_a_call_that_is_cancelled_while_git_starts_leaves_no_open_file_and_no_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Git(tmp_path, tmp_path, os.environ)
+    for steps in range(30):
+        call = asyncio.create_task(calls.run("version"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+    gc.collect()  # an open file would be a warning, which is an error here
+    assert caplog.messages == []

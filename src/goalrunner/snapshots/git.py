@@ -7,14 +7,16 @@ import contextlib
 import os
 import stat
 import subprocess
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 from typing import Any, TypeVar
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.system.launcher import child_environment, program_outside
+from goalrunner.system.processes import send_signal
 
 _SAFE = (
     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.trustctime=true",
@@ -149,15 +151,17 @@ class Git:
         if arguments[0] == "check-ignore":  # does not support literal paths
             del environ["GIT_LITERAL_PATHSPECS"]
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                *arguments,
-                cwd=folder,
-                env=environ,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                process_group=0,  # Ctrl-C at a terminal does not reach it
+            process = await _started(
+                asyncio.create_subprocess_exec(
+                    *argv,
+                    *arguments,
+                    cwd=folder,
+                    env=environ,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    process_group=0,  # Ctrl-C at a terminal does not reach it
+                )
             )
         except OSError as error:
             if folder.is_dir():
@@ -193,15 +197,28 @@ async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
         await asyncio.gather(beside, return_exceptions=True)
 
 
+async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """Return the process. If the wait is cancelled, end it: asyncio would leave its pipes open, and report a lost status."""
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+
+        async def end() -> None:
+            with contextlib.suppress(OSError):
+                await _end(await task)
+
+        await asyncio.shield(end())
+        raise
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Let git remove its lock, then kill it."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
+    send_signal(process.pid, SIGTERM)  # `terminate` would take the exit status, which asyncio waits for
     try:
         await asyncio.wait_for(process.wait(), _GRACE)
     except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        send_signal(process.pid, SIGKILL)
         await process.wait()
 
 
