@@ -141,6 +141,8 @@ def test_the_evidence_of_a_run(run: FinishedRun, capsys: pytest.CaptureFixture[s
         "✓          validator test",
         "  o7       test -e hello.txt",
         f"           exit 0, green · seen by the runner · snapshot {short} · fresh",
+        "note       self-judged",
+        "           Agent and judge are the same model.",
     ]
 
 

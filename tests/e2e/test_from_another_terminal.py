@@ -147,7 +147,10 @@ def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_h
     assert sorted(path.name for path in (own_home / "runs").iterdir()) == sorted(
         path.name for path in (waiting, fresh, living)
     )
-    assert "is not a valid duration" in goal("prune", "--older-than", "soon", "--yes", cwd=place).err
+    assert (
+        '"soon" is not valid; use "90d", "12h" or "30m"'
+        in goal("prune", "--older-than", "soon", "--yes", cwd=place).err
+    )
 
 
 def _finished(home: Path, name: str) -> Path:

@@ -126,6 +126,7 @@ def _work(job: dict[str, Any]) -> None:
         os.environ.clear()
         os.environ.update(job["env"])
         sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # as at the start of Python
+        tempfile.tempdir = None  # LiteLLM's import in the program above found the folder of another environment
         os.chdir(job["cwd"])
         if job["kill"]:
             _arm(*job["kill"])
