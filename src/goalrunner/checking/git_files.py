@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer, lstat, read_whole
@@ -51,10 +51,10 @@ class GitSettings:
     def layers(self, workspace: Layer) -> tuple[Layer, ...]:
         """Return the workspace's layer with settings that differ put back, and layers for folders outside of it."""
         roots, (put, hide) = self.roots(), self._differing()
-        if above := self.above():
+        if above := self._above(put.keys() | hide):
             top = min((path.parent for path in above), key=lambda folder: len(folder.parts))
             roots = (top, *(root for root in roots if not root.is_relative_to(top)))
-        layers, rest = [workspace, *map(Layer, roots)], {*put, *hide}
+        layers, rest = [workspace, *map(Layer, roots)], put.keys() | hide
         for number, layer in enumerate(layers):
             own = {path for path in rest if path.is_relative_to(layer.root)}
             rest -= own
@@ -73,7 +73,10 @@ class GitSettings:
     def above(self) -> list[Path]:
         """Return the configuration above the workspace that differs from the start."""
         put, hide = self._differing()
-        return sorted(path for path in (*put, *hide) if self._workspace.is_relative_to(path.parent))
+        return self._above(put.keys() | hide)
+
+    def _above(self, paths: Iterable[Path]) -> list[Path]:
+        return sorted(path for path in paths if self._workspace.is_relative_to(path.parent))
 
     def roots(self) -> tuple[Path, ...]:
         """Return the git folders that lie outside of the workspace, without those in another one."""

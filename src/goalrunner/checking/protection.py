@@ -155,7 +155,7 @@ class Protection:
         match self.mode:
             case "editable" if not self._editable(path):
                 return "not editable"
-            case "editable" if applies is None:
+            case "editable" if applies is None or path in self.editable:  # new configuration may be named by its path
                 return None
             case "protect" if pattern := self._protect.pattern(path):
                 return f'protect = "{pattern}"'

@@ -52,23 +52,9 @@ def entry(pid: int) -> Process | None:
 
 def children(pid: int, *, recursive: bool = False) -> list[int]:
     """Return the ids of the children of a process, or of all its descendants, parents first."""
-    if sys.platform != "linux":
-        with contextlib.suppress(psutil.Error):
-            return [one.pid for one in psutil.Process(pid).children(recursive=recursive)]
-        return []
-    below: dict[int, list[int]] = {}  # by parent; psutil takes twice as long, and each launch looks
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-        with contextlib.suppress(OSError):  # the process has ended
-            handle = os.open(f"/proc/{name}/stat", os.O_RDONLY)
-            try:
-                after_name = os.read(handle, 1000).rpartition(b")")[2]
-            finally:
-                os.close(handle)
-            below.setdefault(int(after_name.split(None, 2)[1]), []).append(int(name))
-    found = below.pop(pid, [])
-    for one in found if recursive else ():
-        found += below.pop(one, ())  # the loop continues with these
-    return found
+    with contextlib.suppress(psutil.Error):
+        return [one.pid for one in psutil.Process(pid).children(recursive=recursive)]
+    return []
 
 
 def command_lines() -> Iterator[tuple[int, str]]:
