@@ -60,7 +60,6 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           report     Write a run as one HTML file that needs no network.
           export     Write a verified change as a patch, a branch, or Markdown.
           verify     Check offline that the records of a run are intact.
-          measure    Measure how complete and correct the records of runs are.
           calibrate  Measure how often judges are wrong, on labelled transcripts.
           canary     Test whether a judge accepts work without proof.
 
@@ -113,6 +112,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "said"),
     [
         (["lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["measure"], "Error: goal measure was removed\ngoal verify RUN checks the records of a run"),
         (["run", "--modle", "x"], "No such option: --modle"),
         (["list", "--jsn"], "No such option: --jsn"),
         (["list", "more"], "Got unexpected extra argument"),

@@ -102,7 +102,7 @@ def test_s33_each_write_transition_retry_resume_and_stop_is_an_event_and_reading
         assert seen.count(kind) == times, kind
     log = project.home / "runs" / project.run_id / "events.jsonl"
     before = log.read_bytes()
-    for command in ("status", "show", "verify", "measure"):
+    for command in ("status", "show", "verify"):
         project.goal(command, project.run_id)
     assert read_state(project.run_id).memory.version == len(seen)
     assert log.read_bytes() == before
@@ -171,37 +171,17 @@ def test_s38_the_replies_of_a_run_are_recorded_and_play_it_again(project: Projec
     ]
 
 
-MEASURES = [
-    "state completeness",
-    "transition validity",
-    "replay success",
-    "resume success",
-    "fresh state",
-    "approvals kept",
-    "stop-reason accuracy",
-    "promotion-policy accuracy",
-]
-
-
-def test_s39_the_eight_measures_are_those_of_the_users_own_runs(project: Project) -> None:
+def test_s39_the_records_of_a_resumed_run_are_intact_and_a_missing_event_is_found(project: Project) -> None:
+    """The eight measures themselves are computed in `tests/trajectory`, over whole runs."""
     project.write(f"{DONE}max_iterations = 1", agent("a"), *MADE)
     project.run(code=1)
     project.resume("--max-iterations", "2")
-    measured = project.goal("measure", "--json")
-    found = {one["name"]: one for one in json.loads(measured.out)}
-    assert (measured.code, list(found)) == (0, MEASURES)
-    for name in (
-        "state completeness",
-        "transition validity",
-        "replay success",
-        "resume success",
-        "stop-reason accuracy",
-    ):
-        assert (found[name]["rate"], found[name]["samples"] > 0) == (1.0, True), name
+    verified = json.loads(project.goal("verify", "--json").out)
+    assert (verified["verified"], verified["events"] > 0) == (True, True)
     log = project.home / "runs" / project.run_id / "events.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[:-3] + lines[-2:]))
-    assert project.goal("measure").code == 1
+    assert project.goal("verify").code == 4
 
 
 def test_s40_attempts_counters_and_feedback_survive_a_resume() -> None:

@@ -34,7 +34,6 @@ GROUPS = {
         "report": ("export", "Write a run as one HTML file that needs no network."),
         "export": ("export", "Write a verified change as a patch, a branch, or Markdown."),
         "verify": ("show", "Check offline that the records of a run are intact."),
-        "measure": ("judges", "Measure how complete and correct the records of runs are."),
         "calibrate": ("judges", "Measure how often judges are wrong, on labelled transcripts."),
         "canary": ("judges", "Test whether a judge accepts work without proof."),
     },
@@ -60,6 +59,9 @@ GROUPS = {
 """Group -> name -> module and summary. The summary is the first line of the command's docstring."""
 
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+
+REMOVED = {"measure": "goal verify RUN checks the records of a run"}
+"""Commands of earlier versions, and what replaces each."""
 
 EXAMPLES = {
     "init": 'goal init --validator "pytest -q" --agent claude --yes',
@@ -95,7 +97,9 @@ class _Commands(TyperGroup):
         self.commands = dict.fromkeys(COMMANDS, self)  # only the names are used, for suggestions
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command and return it; None if there is none of that name."""
+        """Import a command and return it; None if there is none of that name. Raise UsageError for a removed one."""
+        if cmd_name in REMOVED:
+            raise UsageError(f"goal {cmd_name} was removed", REMOVED[cmd_name])
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"goalrunner.cli.{COMMANDS[cmd_name][0]}")

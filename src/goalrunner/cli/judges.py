@@ -1,10 +1,9 @@
-"""`goal audit`, `goal calibrate`, `goal canary` and `goal measure`: how reliable judges and records are."""
+"""`goal audit`, `goal calibrate` and `goal canary`: how reliable judges are."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 from typing import Annotated, cast, get_args
@@ -19,12 +18,11 @@ from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.records.run_folder import RunFolder, list_runs
+from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, one_line, table
 
 _RATE = options.checked(lambda text: rate if 0 <= (rate := float(text)) <= 1 else None, "a number from 0 to 1")
-_NARROWEST = 8  # columns of the faults of a measure on a narrow terminal
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
 Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
@@ -181,23 +179,3 @@ def _print(report: CanaryReport) -> None:
     output.say(f"\n{missed}{through} · {' · '.join(spent(report.usage))}\n")
     if report.unchanged.judge_accepts is False:
         output.complain(f"Note: {_STRICT}")
-
-
-def measure(
-    names: Annotated[Texts, argument("RUN", "Ids of runs; default: all runs.", options.run_ids)] = None,
-    json: options.Json = False,
-) -> int:
-    """Measure how complete and correct the records of runs are.
-
-    The value of a measure without samples is unknown. The exit code is 1 if a sample is bad.
-    """
-    from goalrunner.app import measures
-
-    known = names or [summary["run_id"] for summary in list_runs(runs.home()) if summary["status"] != "unreadable"]
-    found = measures.measure([runs.find(name) for name in known])
-    rows = [("MEASURE", "RATE", "GOOD", "SAMPLES", "FAULTS")]
-    for one in found:
-        rate = "unknown" if one.rate is None else f"{one.rate:.4f}"
-        rows.append((one.name, rate, f"{one.good:,}", f"{one.samples:,}", one_line("; ".join(one.faults)) or "-"))
-    output.say(list(map(asdict, found)) if json else lines_text(table(rows, output.columns(), _NARROWEST)))
-    return int(any(one.faults for one in found))

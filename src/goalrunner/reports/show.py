@@ -185,7 +185,12 @@ def verification_text(done: Verification) -> str:
     if done.broken is not None:
         place = done.broken.file if done.broken.byte is None else f"{done.broken.file}, byte {done.broken.byte}"
         return f"not intact: {one_line(place)}: {one_line(done.broken.what)}\n{notes}"
-    counted = {"event": done.events, "artifact": done.artifacts, "citation": done.citations}
+    counted = {
+        "event": done.events,
+        "message": done.messages,
+        "artifact": done.artifacts,
+        "citation": done.citations,
+    }
     return f"verified: {', '.join(figures.count(number, noun) for noun, number in counted.items())}\n{notes}"
 
 
