@@ -16,7 +16,8 @@ from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.limits import failed
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason
-from goalrunner.core.summary import outcome_of, summary_of
+from goalrunner.core.run_summary import RunSummary
+from goalrunner.core.summary import outcome_of
 from goalrunner.core.verdict import HIDDEN, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
@@ -193,7 +194,7 @@ def test_what_a_person_accepts_counts_is_labelled_and_is_known_by_its_key() -> N
     assert state.approved_checks == {"k1"}
     assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, True)]
     assert outcome_of(state).labels == ("checks changed: tests/test_a.py, pytest.ini",)
-    assert summary_of(state)["labels"] == ["checks changed: tests/test_a.py, pytest.ini"]
+    assert RunSummary.of(state).labels == ["checks changed: tests/test_a.py, pytest.ini"]
 
 
 @pytest.mark.parametrize("on_deny", ["stop", "continue"])

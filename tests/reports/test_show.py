@@ -12,7 +12,7 @@ from goalrunner.core.limits import timed_out
 from goalrunner.core.observation import EvidenceRow, TranscriptRef
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import summary_of
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
 from goalrunner.reports.figures import Summary
 from goalrunner.reports.judgements import verdict_facts
@@ -173,7 +173,7 @@ def test_a_baseline_that_completes_the_run_is_no_round() -> None:
     state = state_of(*happened)
     assert state.iterations == 1
     assert "complete   before round 1 · 4.0 s\n" in "".join(show_text(numbered(*happened), folder="/r"))
-    shown = laid_out(status_lines(Summary(summary_of(state)), datetime.now(UTC)))
+    shown = laid_out(status_lines(Summary(RunSummary.of(state).values()), datetime.now(UTC)))
     assert "rounds     0 of 10\n" in shown
 
 

@@ -18,7 +18,8 @@ from goalrunner.core.errors import GoalError, RecordError, UsageError
 from goalrunner.core.events import RunEnded
 from goalrunner.core.outcome import FINAL, GoalStatus, StopReason
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.core.summary import evidence_of, summary_of
+from goalrunner.core.run_summary import RunSummary
+from goalrunner.core.summary import evidence_of
 from goalrunner.engine.approvals import decision_on, record_answer
 from goalrunner.engine.journal import Journal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
@@ -44,8 +45,9 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[Journal
         for record in read_records(folder.events):
             journal.replay(record)
         yield journal
-        kept = {"pid": read_summary(folder).get("pid", 0), "path": str(folder.path)}
-        folder.write_json(folder.summary, {**summary_of(journal.state), **kept})
+        summary = RunSummary.of(journal.state)
+        summary.pid, summary.path = read_summary(folder).get("pid", 0), str(folder.path)
+        folder.write_json(folder.summary, summary.values())
         if journal.state.status is not GoalStatus.RUNNING:
             folder.write_outcome(journal.outcome().model_dump(mode="json"))
 

@@ -19,7 +19,8 @@ from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of, summary_of
+from goalrunner.core.run_summary import RunSummary
+from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of
 from goalrunner.engine.checks import audit_request
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import examine
@@ -203,7 +204,9 @@ def _check_outcome(folder: RunFolder, state: RunState, evidence: EvidenceIndex, 
     if not written.get("evidence"):
         del outcome["evidence"]
     _compare(folder.outcome, outcome, written)
-    _compare(folder.summary, json.loads(json.dumps(summary_of(state))), _table(folder.summary))
+    summary = json.loads(json.dumps(RunSummary.of(state).values()))
+    del summary["pid"], summary["path"]
+    _compare(folder.summary, summary, _table(folder.summary))
 
 
 def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:

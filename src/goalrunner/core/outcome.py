@@ -245,6 +245,11 @@ class GoalOutcome(Frozen):
         return self.status is GoalStatus.COMPLETE
 
     @property
+    def total(self) -> Usage:
+        """The usage of all accounts together."""
+        return sum(self.usage.values(), Usage())
+
+    @property
     def exit_code(self) -> int:
         """The exit code of the process: 0, 1, 3, 4, or 128 + signal."""
         if self.status is GoalStatus.CANCELLED and self.signal is not None:

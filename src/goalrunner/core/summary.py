@@ -16,7 +16,7 @@ from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import ArtifactRef, Claim, EvidenceRow, Observation, Snapshot, Trail, TranscriptRef
-from goalrunner.core.outcome import ApprovalRow, GoalOutcome, GoalStatus, Usage
+from goalrunner.core.outcome import ApprovalFacts, ApprovalRow, GoalOutcome, GoalStatus, Usage
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
@@ -185,61 +185,44 @@ def last_verdict(state: RunState) -> GoalVerdict | None:
 NOT_SAID = "the check did not say what is missing"
 
 
-_SHARED = {"status", "stop_reason", "message", "iterations", "attempts", "models", "workspace", "changes"} | {
-    "protected_changes", "differing", "check_environment", "redacted", "signal"
-}  # fmt: skip
-"""Fields of a state that its outcome has as well."""
-
-
-def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
-    """Return the outcome of a state, also of a run that has not ended (status `running`)."""
+def outcome_of(state: RunState, run_path: str = "", *, lost: bool = False) -> GoalOutcome:
+    """Return the outcome of a state, also of a run that has not ended (status `running`). `lost`: its process is gone."""
     return GoalOutcome(
         run_id=state.goal.run_id,
         parent=state.goal.parent,
         objective=state.goal.description,
         derived_criteria=state.goal.derived_criteria,
+        status=state.status,
+        stop_reason=state.stop_reason,
+        message=state.message,
+        iterations=state.iterations,
         verdict=last_verdict(state),
-        usage=state.accounts(),
+        attempts=state.attempts,
+        usage=state.accounts(over=lost or None),
         limits=state.plan.model_dump(include={"max_iterations", "timeout", "tokens", "cost_usd"}),
+        models=state.models,
+        workspace=state.workspace,
+        changes=state.changes,
         labels=tuple(dict.fromkeys((*state.labels, *state.check_labels))),
-        started_at=state.goal.created_at,
-        approvals=tuple(map(_approval, state.approvals)),
+        protected_changes=state.protected_changes,
+        differing=state.differing,
+        check_environment=state.check_environment,
+        approvals=tuple(map(approval_row, state.approvals)),
         questions=state.memory.open_questions,
+        redacted=state.redacted,
+        started_at=state.goal.created_at,
         finished_at=state.ended_at,
         duration=state.elapsed,
         run_path=run_path,
-        **{name: getattr(state, name) for name in _SHARED},
+        signal=state.signal,
     )
 
 
-_OF_OUTCOME = {"run_id", "parent", "objective", "status", "stop_reason", "message", "iterations", "derived_criteria"} | {
-    "workspace", "labels", "protected_changes", "check_environment", "redacted", "started_at", "finished_at", "duration",
-    "limits",
-}  # fmt: skip
-
-
-def summary_of(state: RunState) -> dict[str, Any]:
-    """Return the content of summary.json, a flat dict of JSON values."""
-    verdict, outcome = state.verdict, outcome_of(state)
-    steps = {"current_step", "completed_steps", "pending_steps", "open_questions"}
-    return {
-        **outcome.model_dump(mode="json", include=_OF_OUTCOME),
-        **state.memory.model_dump(mode="json", include=steps),
-        **state.model_dump(mode="json", include={"round", "goal_file", "round_ended", "handed"}),
-        "max_iterations": state.plan.max_iterations,
-        "score": verdict.score if verdict else None,
-        "complete": verdict.complete if verdict else False,
-        "missing": verdict.missing if verdict else "",
-        "criteria_satisfied": sum(criterion.satisfied for criterion in verdict.criteria) if verdict else 0,
-        "criteria_total": len(verdict.criteria) if verdict else 0,
-        "agent_model": state.models.get("agent", ""),
-        "judge_model": state.models.get("judge", ""),
-        "updated_at": state.goal.updated_at,
-        **spend_of(outcome.usage),
-        "exit_code": None if state.status is GoalStatus.RUNNING else outcome.exit_code,
-        "validators": [{"name": item.name, "passed": item.passed, "summary": item.remark} for item in state.validators],
-        "approvals": [_approval(item).model_dump(mode="json") for item in state.waiting],
-    }
+def approval_row(item: Approval) -> ApprovalRow:
+    """Return an approval as reports and outcome show it."""
+    about = item.model_dump(include=set(ApprovalFacts.model_fields))
+    diff = item.preview.sha256 if item.preview else ""
+    return ApprovalRow(**about, decision=item.decision or "waiting", diff=diff)
 
 
 def spend_of(usage: Mapping[str, Usage]) -> dict[str, Any]:
@@ -251,12 +234,6 @@ def spend_of(usage: Mapping[str, Usage]) -> dict[str, Any]:
         "judge_tokens": judge.known_tokens,
         "judge_cost_usd": judge.cost_usd,
     }
-
-
-def _approval(item: Approval) -> ApprovalRow:
-    same = {name: getattr(item, name) for name in ApprovalRow.model_fields if name in Approval.model_fields}
-    diff = item.preview.sha256 if item.preview else ""
-    return ApprovalRow.model_validate({**same, "decision": item.decision or "waiting", "diff": diff})
 
 
 _MODELS: dict[str, Any] = {"goal": Goal, "outcome": GoalOutcome, "state": RunState, "events": Record}

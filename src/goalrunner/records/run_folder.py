@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.errors import RecordError, RunNotFound, UsageError, one_line, quoted, record_errors, some
+from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.records.files import is_written, sync_folder, write_whole
 
 if TYPE_CHECKING:
@@ -254,13 +255,11 @@ def _lost(summary: dict[str, Any]) -> dict[str, Any]:
 
 def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
     """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written."""
-    from goalrunner.core.summary import summary_of  # not at the top: finding a run does not need it
-
-    owner = {"pid": os.getpid(), "path": str(folder.path)}
 
     def save(state: RunState) -> None:
-        summary = {**summary_of(state), **owner}
+        summary = RunSummary.of(state)
+        summary.pid, summary.path = os.getpid(), str(folder.path)
         # The log contains everything, and during the run the next summary follows soon.
-        folder.write_json(folder.summary, summary, lasting=summary["status"] != "running")
+        folder.write_json(folder.summary, summary.values(), lasting=summary.status != RUNNING)
 
     return save
