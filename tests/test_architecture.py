@@ -1,4 +1,4 @@
-"""Rules for the whole source that no linter checks: sizes, docstrings, and what lies at the top level of the repository."""
+"""Rules for the whole source that no linter checks: docstrings, and what lies at the top level of the repository."""
 
 from __future__ import annotations
 
@@ -26,23 +26,8 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_modules_have_at_most_320_lines() -> None:
-    sizes = {_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    assert {name: size for name, size in sizes.items() if size > 320} == {}
-
-
 def test_modules_have_a_docstring() -> None:
     assert [_name(path) for path in SOURCES if not ast.get_docstring(_tree(path))] == []
-
-
-def test_functions_have_at_most_70_lines() -> None:
-    functions = {
-        f"{_name(path)}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
-        for path in SOURCES
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-    assert {name: size for name, size in functions.items() if size > 70} == {}
 
 
 def test_the_top_level_holds_only_the_files_and_folders_of_the_design() -> None:
