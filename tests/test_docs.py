@@ -157,7 +157,7 @@ def test_the_architecture_lists_the_packages_from_top_to_bottom() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
     contracts = SETTINGS["tool"]["importlinter"]["contracts"]
     layers = next(item["layers"] for item in contracts if item["type"] == "layers")
-    order = [name.strip() for layer in layers for name in layer.split("|")]
+    order = [name.strip() for layer in layers for name in re.split("[|:]", layer)]
     packages = [path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
     assert sorted(rows) == sorted([*packages, "testing"])  # a module
     assert sorted(order) == sorted(rows)

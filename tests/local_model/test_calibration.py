@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.kept_verdicts import TranscriptAudit
+from goalrunner.audits.kept_verdicts import TranscriptAudit
 from tests.local_model.workplace import KEY_VARIABLE, MODEL, Workplace
 from tests.support.labelled import write_chat
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from textwrap import dedent
 
+from goalrunner.audits.pages import verdict_facts
 from goalrunner.core import events
 from goalrunner.core.events import ApprovalRecorded, ApprovalRequested, Event, Record
 from goalrunner.core.fold import apply
@@ -15,7 +16,6 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
 from goalrunner.reports.figures import Summary
-from goalrunner.reports.judgements import verdict_facts
 from goalrunner.reports.layout import laid_out, width
 from goalrunner.reports.review import evidence_facts, evidence_value
 from goalrunner.reports.show import show_text, state_lines

@@ -14,7 +14,7 @@ from goalrunner.core.agent_ports import Approver, Conversation, Message, Observe
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig, ValidatorSpec
+from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig, NotifyConfig, ValidatorSpec
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
@@ -240,3 +240,10 @@ def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Valida
 
 def _is_validator(value: object) -> bool:
     return hasattr(value, "validate") and hasattr(value, "name") and not isinstance(value, type)
+
+
+def only_checks(goal: Goal) -> Goal:
+    """Return the goal with its workspace and validators alone, for checks outside of a run."""
+    names = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
+    defaults = {name: Goal.model_fields[name].get_default(call_default_factory=True) for name in names}
+    return goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})

@@ -18,42 +18,42 @@ from goalrunner.core.errors import UsageError, nearest
 
 GROUPS = {
     "Run": {
-        "demo": ("run", "Run an example goal in a new temporary folder; needs no key."),
-        "init": ("init", "Write goal.toml for the project in the current folder."),
-        "check": ("init", "Check a goal file and run its validators once; spend nothing."),
-        "run": ("run", "Work on a goal until it is proven complete or a limit stops it."),
-        "resume": ("run", "Continue a run: after a crash, Ctrl-C, a limit or a decision."),
+        "demo": ("cli.run", "Run an example goal in a new temporary folder; needs no key."),
+        "init": ("cli.init", "Write goal.toml for the project in the current folder."),
+        "check": ("cli.init", "Check a goal file and run its validators once; spend nothing."),
+        "run": ("cli.run", "Work on a goal until it is proven complete or a limit stops it."),
+        "resume": ("cli.run", "Continue a run: after a crash, Ctrl-C, a limit or a decision."),
     },
     "Inspect": {
-        "list": ("status", "List the runs, newest first."),
-        "status": ("status", "Print the state of a run, or judge a saved transcript."),
-        "audit": ("judges", "Judge many saved transcripts: files, folders or patterns."),
-        "show": ("show", "Show what happened in a run, round by round."),
-        "watch": ("show", "Follow a running run from another terminal."),
-        "diff": ("changes", "Print what a run or a round changed, as a unified patch."),
-        "report": ("export", "Write a run as one HTML file that needs no network."),
-        "export": ("export", "Write a verified change as a patch, a branch, or Markdown."),
-        "verify": ("show", "Check offline that the records of a run are intact."),
-        "calibrate": ("judges", "Measure how often judges are wrong, on labelled transcripts."),
-        "canary": ("judges", "Test whether a judge accepts work without proof."),
+        "list": ("cli.status", "List the runs, newest first."),
+        "status": ("cli.status", "Print the state of a run, or judge a saved transcript."),
+        "audit": ("audits.commands", "Judge many saved transcripts: files, folders or patterns."),
+        "show": ("cli.show", "Show what happened in a run, round by round."),
+        "watch": ("cli.show", "Follow a running run from another terminal."),
+        "diff": ("cli.changes", "Print what a run or a round changed, as a unified patch."),
+        "report": ("exports.commands", "Write a run as one HTML file that needs no network."),
+        "export": ("exports.commands", "Write a verified change as a patch, a branch, or Markdown."),
+        "verify": ("cli.show", "Check offline that the records of a run are intact."),
+        "calibrate": ("audits.commands", "Measure how often judges are wrong, on labelled transcripts."),
+        "canary": ("audits.commands", "Test whether a judge accepts work without proof."),
     },
     "Decide": {
-        "approve": ("approvals", "Approve an action or a result that waits for a person."),
-        "deny": ("approvals", "Deny an action or a result that waits for a person."),
-        "answer": ("approvals", "Answer an open question of a run."),
-        "cancel": ("approvals", "End a run permanently, from any terminal."),
-        "restore": ("changes", "Restore the workspace to the end of a round."),
+        "approve": ("cli.approvals", "Approve an action or a result that waits for a person."),
+        "deny": ("cli.approvals", "Deny an action or a result that waits for a person."),
+        "answer": ("cli.approvals", "Answer an open question of a run."),
+        "cancel": ("cli.approvals", "End a run permanently, from any terminal."),
+        "restore": ("cli.changes", "Restore the workspace to the end of a round."),
     },
     "Manage": {
-        "agents": ("manage", "List the agents: what is installed, and what each can do."),
-        "doctor": ("manage", "Check whether an agent can be used on this machine."),
-        "hook": ("manage", "Check the sessions of Claude Code before they stop."),
-        "prune": ("changes", "Remove runs that ended long ago."),
-        "promote": ("manage", "Keep a fact of a run for later runs."),
-        "memory": ("manage", "List the facts that are kept for later runs."),
-        "forget": ("manage", "Remove a kept fact."),
-        "schema": ("init", "Print the JSON Schema of goal files, outcomes, states or events."),
-        "help": ("app", "Show a page of the documentation, or list the pages."),
+        "agents": ("cli.manage", "List the agents: what is installed, and what each can do."),
+        "doctor": ("cli.manage", "Check whether an agent can be used on this machine."),
+        "hook": ("hooks.commands", "Check the sessions of Claude Code before they stop."),
+        "prune": ("cli.changes", "Remove runs that ended long ago."),
+        "promote": ("cli.manage", "Keep a fact of a run for later runs."),
+        "memory": ("cli.manage", "List the facts that are kept for later runs."),
+        "forget": ("cli.manage", "Remove a kept fact."),
+        "schema": ("cli.init", "Print the JSON Schema of goal files, outcomes, states or events."),
+        "help": ("cli.app", "Show a page of the documentation, or list the pages."),
     },
 }
 """Group -> name -> module and summary. The summary is the first line of the command's docstring."""
@@ -102,7 +102,7 @@ class _Commands(TyperGroup):
             raise UsageError(f"goal {cmd_name} was removed", REMOVED[cmd_name])
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"goalrunner.cli.{COMMANDS[cmd_name][0]}")
+        module = import_module(f"goalrunner.{COMMANDS[cmd_name][0]}")
         function = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
         example = EXAMPLES.get(cmd_name)

@@ -14,8 +14,8 @@ from goalrunner.cli import main, output, runs
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.reports import ci, review
-from goalrunner.reports.figures import json_text
+from goalrunner.reports import review
+from goalrunner.reports.figures import is_github, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -89,7 +89,7 @@ def open_progress(
 
         return LiveProgress(stream, place, environ=environ)
     colours = not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
-    return Progress(stream, place, quiet=quiet, colours=colours, github=ci.is_github(environ))
+    return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ))
 
 
 def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -195,7 +195,9 @@ class CiFiles:
         """
         if not (self.copies or self.environ.keys() & _STEP):
             return
-        from goalrunner.app.export import RunChange
+        from goalrunner.exports import ci
+        from goalrunner.exports.change import RunChange
+        from goalrunner.exports.markdown import summary_markdown
 
         state: RunState | None = None
         changed: tuple[Change, ...] = ()
@@ -212,10 +214,10 @@ class CiFiles:
         problems = ci.problems_of(outcome, checks, state.goal_file if state else "", self.environ)
         texts = {
             "--junit": lambda: ci.junit_text(outcome, checks, state.criteria if state else ()),
-            "--summary": lambda: review.summary_markdown(outcome, files=changed, state=state),
+            "--summary": lambda: summary_markdown(outcome, files=changed, state=state),
             "--gitlab": lambda: ci.gitlab_text(problems),
         }
-        if ci.is_github(self.environ):
+        if is_github(self.environ):
             with contextlib.suppress(OSError, ValueError):
                 stream.write(ci.github_text(problems, outcome.labels))
                 stream.flush()

@@ -86,7 +86,7 @@ def say(content: Any) -> None:
 def _for_log(text: str) -> str:
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return text
-    from goalrunner.reports.ci import neutral
+    from goalrunner.reports.figures import neutral
 
     return neutral(text)
 

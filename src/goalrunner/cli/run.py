@@ -92,7 +92,7 @@ def run(
     if dry_run:
         return _print_resolved(goal, replace(run_options, record=None), json=json)
     if canary:
-        from goalrunner.cli.judges import refuse_credulous_judge
+        from goalrunner.audits.commands import refuse_credulous_judge
 
         refuse_credulous_judge(goal)
     return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)

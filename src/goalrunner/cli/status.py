@@ -62,13 +62,13 @@ def status(
         raise UsageError("--summary and --gitlab are for runs", "use --junit FILE or --json for a transcript")
     transcript = _transcript(target)
     judged_by = audit_goal(objective, goal, judge, workspace, validator)
-    from goalrunner.app.audits import AuditJob, audit_transcript
-    from goalrunner.reports.judgements import audit_facts, audit_value, audits_junit
+    from goalrunner.audits.pages import audit_facts, audit_value, audits_junit
+    from goalrunner.audits.transcript_audits import AuditJob, audit_transcript
 
     copy, checks = output.ResultFile(junit, option="--junit") if junit else None, None
     if base is not None:
-        from goalrunner.app.revision_checks import check_revision
         from goalrunner.app.run_options import RunOptions
+        from goalrunner.audits.revision_checks import check_revision
 
         checks = main.wait_for(check_revision(judged_by, base, RunOptions(home=runs.home(), goal_file=goal)))
     found = main.wait_for(audit_transcript(AuditJob(transcript, judged_by, format_), checks))

@@ -257,3 +257,15 @@ def json_text(value: Any) -> str:
 
 
 LOG_COMMAND = re.compile(r"#(?=#\w*\[)")
+_COMMAND = re.compile("((?:^|[\r\x85\u2028\u2029\ufeff])[^\\S\n]*):(?=:)", re.MULTILINE)
+"""The beginning of a command at the beginning of a line; readers of a log may split lines at any of these characters."""
+
+
+def is_github(environ: Mapping[str, str]) -> bool:
+    """Return whether this is a step of GitHub Actions."""
+    return environ.get("GITHUB_ACTIONS") == "true"
+
+
+def neutral(text: str) -> str:
+    """Return text in which no line is a command of GitHub Actions or Azure Pipelines: `::error::`, `##[add-mask]`."""
+    return LOG_COMMAND.sub("# ", _COMMAND.sub(r"\1: ", text))

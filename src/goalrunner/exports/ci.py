@@ -1,4 +1,4 @@
-"""Output for CI systems: JUnit XML, annotations, a code-quality report, and a log without forged commands."""
+"""Output for CI systems: JUnit XML, annotations, and a code-quality report."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from goalrunner.exports.html import rendered
 from goalrunner.reports import figures
-from goalrunner.reports.figures import LOG_COMMAND
 from goalrunner.reports.layout import cut, laid_out, one_line
+from goalrunner.reports.review import criterion_facts
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 _LONGEST = 500
 _MOST = 9
 """Places of one run. GitHub shows ten annotations of a step; the first one is about the run."""
-_COMMAND = re.compile("((?:^|[\r\x85\u2028\u2029\ufeff])[^\\S\n]*):(?=:)", re.MULTILINE)
-"""The beginning of a command at the beginning of a line; readers of a log may split lines at any of these characters."""
 _PLACE = re.compile(
     r'\s*(?:File ")?(?:E\s+|-+>\s*|at (?:.* )?\(?(?:file://)?|.* panicked at )?'
     r'(?P<path>[\w./@+-][^\s:()",]*\.\w+)(?::(?P<line>\d+)|\((?P<row>\d+),\d+\)|", line (?P<frame>\d+))'
@@ -32,16 +32,6 @@ _PLACE = re.compile(
 """A place in the output of a test runner, type checker or compiler, and the message that follows it."""
 _BARE = re.compile(r"[\w.]*")
 """A text that is no message: nothing, or the name of an exception."""
-
-
-def is_github(environ: Mapping[str, str]) -> bool:
-    """Return whether this is a step of GitHub Actions."""
-    return environ.get("GITHUB_ACTIONS") == "true"
-
-
-def neutral(text: str) -> str:
-    """Return text in which no line is a command of GitHub Actions or Azure Pipelines: `::error::`, `##[add-mask]`."""
-    return LOG_COMMAND.sub("# ", _COMMAND.sub(r"\1: ", text))
 
 
 @dataclass(frozen=True)
@@ -165,10 +155,8 @@ def suite_text(
     name: str, cases: Sequence[Case], *, seconds: float, timestamp: str = "", properties: Mapping[str, str]
 ) -> str:
     """Return one suite of cases as JUnit XML."""
-    from goalrunner.reports.html import rendered
-
     about = {"seconds": seconds, "timestamp": timestamp, "properties": properties}
-    return rendered("junit.xml.j2", name=name, cases=cases, **about)
+    return rendered(Path(__file__).with_name("junit.xml.j2"), name=name, cases=cases, **about)
 
 
 def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), criteria: Sequence[str] = ()) -> str:
@@ -214,8 +202,6 @@ def public_remark(result: ValidatorResult) -> str:
 
 
 def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
-    from goalrunner.reports.review import criterion_facts
-
     rows = [row for row in outcome.evidence if row.kind == "criterion"]
     for criterion, group in groupby(rows, key=lambda row: row.criterion):
         found = list(group)

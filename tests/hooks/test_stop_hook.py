@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.stop_hook import HookEvent
 from goalrunner.cli.main import main
 from goalrunner.core.agent_preset import Preset
+from goalrunner.hooks.stop_hook import HookEvent
 from goalrunner.records.run_folder import list_runs
 from tests.conformance.installed import missing, no_keys, search_path
 from tests.support.command_line import GOAL, environment

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.core.errors import RecordError, UsageError
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from goalrunner.app.build import PreparedRun, open_run
 from goalrunner.app.preflight import needs_environment
 from goalrunner.app.resolve import resolve
-from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_options import RunOptions, only_checks
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.core.observation import Observation, Trail, trail_with
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
@@ -50,13 +49,6 @@ class RevisionChecks:
                 item = Observation(id=identifier, source=source, facts=facts, command=result.command, round=last)
                 own.append((item, text))
         return trail_with([*((item, trail.read(item)) for item in trail.items), *own])
-
-
-def only_checks(goal: Goal) -> Goal:
-    """Return the goal with its workspace and validators alone, for checks outside of a run."""
-    names = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
-    defaults = {name: Goal.model_fields[name].get_default(call_default_factory=True) for name in names}
-    return goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})
 
 
 async def check_revision(goal: Goal, revision: str, options: RunOptions) -> RevisionChecks:

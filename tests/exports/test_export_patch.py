@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from goalrunner.cli.main import main
-from tests.cli.test_export import git, without_caches, worked, written
+from tests.exports.test_export import git, without_caches, worked, written
 
 
 def test_the_patch_of_a_folder_without_git_makes_the_same_files_of_the_start(tmp_path: Path, own_home: Path) -> None:

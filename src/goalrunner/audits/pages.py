@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
+from goalrunner.exports.ci import Case, Kind, public_remark, suite_text
+from goalrunner.exports.html import rendered
 from goalrunner.reports import figures
-from goalrunner.reports.ci import Case, Kind, public_remark, suite_text
-from goalrunner.reports.html import rendered
 from goalrunner.reports.layout import Fact, facts, known, laid_out, lines_text, model_name, one_line, table
 from goalrunner.reports.review import result_text
 
 if TYPE_CHECKING:
-    from goalrunner.app.calibration import Calibration, Fault
-    from goalrunner.app.judge_statistics import Agreement, Rate, Threshold
-    from goalrunner.app.kept_verdicts import TranscriptAudit
+    from goalrunner.audits.calibration import Calibration, Fault
+    from goalrunner.audits.judge_statistics import Agreement, Rate, Threshold
+    from goalrunner.audits.kept_verdicts import TranscriptAudit
 
 UNKNOWN = "-"
 _FAULTS = 10
@@ -104,7 +105,9 @@ def _case(audit: TranscriptAudit) -> Case:
 
 def audits_page(audits: Sequence[TranscriptAudit]) -> str:
     """Return one HTML page with all audits, which works offline."""
-    return rendered("audits.html.j2", audits=audits, lines=audit_lines(audits), evidence=EVIDENCE)
+    return rendered(
+        Path(__file__).with_name("audits.html.j2"), audits=audits, lines=audit_lines(audits), evidence=EVIDENCE
+    )
 
 
 class CalibrationReport(NamedTuple):
@@ -224,4 +227,4 @@ def calibration_page(report: CalibrationReport) -> str:
         "fault_text": fault_text,
         "agreement_text": agreement_text,
     }
-    return rendered("calibration.html.j2", report=report, **texts)
+    return rendered(Path(__file__).with_name("calibration.html.j2"), report=report, **texts)

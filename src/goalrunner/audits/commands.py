@@ -8,11 +8,11 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
-from goalrunner.app import canaries
-from goalrunner.app.audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
-from goalrunner.app.canaries import EXAMPLE, MUTATIONS, CanaryReport
-from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.app.run_options import judged_by
+from goalrunner.audits import canaries
+from goalrunner.audits.canaries import EXAMPLE, MUTATIONS, CanaryReport
+from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
+from goalrunner.audits.transcript_audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
@@ -49,7 +49,7 @@ def audit(
     repeated. A budget applies to one call of the command. The exit code is 0 if all are complete, 1 if one is not or
     cannot be read, 4 if the judge failed.
     """
-    from goalrunner.reports.judgements import audit_value, audits_junit, audits_page, audits_table
+    from goalrunner.audits.pages import audit_value, audits_junit, audits_page, audits_table
 
     paths = find_transcripts(transcripts)
     if objective is not None or goal is not None:
@@ -100,9 +100,9 @@ def calibrate(
     after an interruption, the same command continues. A budget applies to one call of the command. The exit code is 1 if a
     sample does not count, audits remain, or no threshold has the wanted rate.
     """
-    from goalrunner.app.calibration import calibrate as calibration
-    from goalrunner.app.judge_statistics import Series, require_libraries
-    from goalrunner.reports.judgements import calibration_page, calibration_report, calibration_text
+    from goalrunner.audits.calibration import calibrate as calibration
+    from goalrunner.audits.judge_statistics import Series, require_libraries
+    from goalrunner.audits.pages import calibration_page, calibration_report, calibration_text
 
     policies = cast("list[Policy]", policy or ["bounded"])
     series = list(dict.fromkeys(Series(model, name) for model in judge for name in policies))

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.audits import Policy
-from goalrunner.app.calibration import Calibration, calibrate, read_dataset
-from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.audits.calibration import Calibration, calibrate, read_dataset
+from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.audits.transcript_audits import Policy
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import AuthenticationFailed, GoalFileError, ProviderUnavailable, UsageError
 from goalrunner.core.goal import Goal
@@ -31,7 +31,7 @@ from tests.support.labelled import CALL, CaseJudge, answer, judge_of, opinions, 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from goalrunner.app.judge_statistics import Series, rate, require_libraries
+from goalrunner.audits.judge_statistics import Series, rate, require_libraries
 
 ONE = "test/judge"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.reports.test_html import HOSTILE, compared, hostile_run, html, two_rounds
+from tests.exports.test_html import HOSTILE, compared, hostile_run, html, two_rounds
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.reports.ci import Problem, github_text, gitlab_text, neutral, problems_of
-from goalrunner.reports.figures import json_text
+from goalrunner.exports.ci import Problem, github_text, gitlab_text, problems_of
+from goalrunner.reports.figures import json_text, neutral
 from goalrunner.reports.progress import Progress
 from tests.support import told_run
 from tests.support.told_run import numbered

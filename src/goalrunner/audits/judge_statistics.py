@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist, fmean, median
 from typing import NamedTuple
 
-from goalrunner.app.audits import Policy
-from goalrunner.app.kept_verdicts import TranscriptAudit
+from goalrunner.audits.kept_verdicts import TranscriptAudit
+from goalrunner.audits.transcript_audits import Policy
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import Usage

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.audits import AuditJob, Auditor, OnEnd, find_transcripts, goal_beside
-from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
+from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
+from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, find_transcripts, goal_beside
 from goalrunner.core.errors import AuthenticationFailed, GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
-from goalrunner.app.audits import AuditJob, Auditor, OnEnd, Policy
-from goalrunner.app.judge_statistics import Agreement, JudgeStatistics, Series, agreement_of, statistics_of
-from goalrunner.app.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.app.run_options import goal_judge
+from goalrunner.audits.judge_statistics import Agreement, JudgeStatistics, Series, agreement_of, statistics_of
+from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
+from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, Policy
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import Frozen, first_problem
 from goalrunner.core.goal import Goal

@@ -1,4 +1,4 @@
-"""The page and the words of a calibration; its numbers are those of tests/app/test_calibration.py."""
+"""The page and the words of a calibration; its numbers are those of tests/audits/test_calibration.py."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.calibration import calibrate
-from goalrunner.app.kept_verdicts import KeptVerdicts
-from goalrunner.reports.judgements import (
+from goalrunner.audits.calibration import calibrate
+from goalrunner.audits.kept_verdicts import KeptVerdicts
+from goalrunner.audits.pages import (
     CalibrationReport,
     calibration_page,
     calibration_report,
     calibration_text,
     threshold_text,
 )
-from tests.reports.test_html import HOSTILE, Page
+from tests.exports.test_html import HOSTILE, Page
 from tests.support.labelled import CaseJudge, judge_of, opinions, write_dataset
 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from goalrunner.app.judge_statistics import Rate, Series, Threshold
+from goalrunner.audits.judge_statistics import Rate, Series, Threshold
 
 
 def reported(

@@ -12,8 +12,8 @@ from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, so
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.exports.html import RunPage
     from goalrunner.records.run_folder import RunFolder
-    from goalrunner.reports.html import RunPage
 
 
 _SUBJECT = 72  # characters of the first line of a commit message
@@ -40,8 +40,8 @@ def export(
         raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
     if base is not None and branch is None:
         raise UsageError("--base is where a branch begins, so it needs --branch", "add --branch NAME, or remove --base")
-    from goalrunner.app.export import RunChange
-    from goalrunner.reports.review import summary_markdown
+    from goalrunner.exports.change import RunChange
+    from goalrunner.exports.markdown import summary_markdown
 
     folder = runs.find(run)
     state, outcome = runs.result(folder)
@@ -99,7 +99,7 @@ def report(
     It has the verdict, each criterion with its evidence, the rounds with their output and diffs, approvals and usage. The path
     of the file is printed.
     """
-    from goalrunner.reports.html import page_text
+    from goalrunner.exports.html import page_text
 
     if run is not None and compare:
         raise UsageError("RUN and --compare cannot be combined", "goal report --compare RUN RUN")
@@ -126,9 +126,9 @@ def report(
 def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
     from goalrunner.app.run_snapshots import KeptStore
     from goalrunner.cli.show import message_text
+    from goalrunner.exports.html import RunPage
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
-    from goalrunner.reports.html import RunPage
 
     page = RunPage(
         runs.records(folder),

@@ -259,14 +259,13 @@ def _text(value: Any) -> Any:
 def page_text(pages: Sequence[RunPage]) -> str:
     """Return the page of one run, or of two runs side by side. It has one stylesheet and no script."""
     _add_charts(pages)
-    return rendered("report.html.j2", pages=pages)
+    return rendered(Path(__file__).with_name("report.html.j2"), pages=pages)
 
 
-def rendered(template: str, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:
-    """Return a filled-in template of this folder. A page has one stylesheet and no script; all values are escaped."""
-    folder = Path(__file__).parent
+def rendered(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:
+    """Return a filled-in template. A page has one stylesheet and no script; all values are escaped."""
     environment = Environment(
-        loader=FileSystemLoader(folder),
+        loader=FileSystemLoader(template.parent),
         autoescape=select_autoescape(("html.j2", "xml.j2")),
         undefined=StrictUndefined,
         finalize=_text,
@@ -276,7 +275,7 @@ def rendered(template: str, filters: Mapping[str, Callable[..., Any]] | None = N
     )
     environment.filters.update(score=figures.score, elapsed=figures.elapsed, moment=figures.moment)
     environment.filters.update(filters or {}, one_line=one_line, cut=cut, model_name=model_name)
-    style = (folder / "report.css").read_text(encoding="utf-8")
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     tools = {
         "label_lines": label_lines,
@@ -285,4 +284,4 @@ def rendered(template: str, filters: Mapping[str, Callable[..., Any]] | None = N
         "share": figures.share,
         "version": VERSION,
     }
-    return environment.get_template(template).render(**{**tools, "style": style, "digest": digest, **values})
+    return environment.get_template(template.name).render(**{**tools, "style": style, "digest": digest, **values})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner import Goal, JudgeConfig
-from goalrunner.app.canaries import MUTATIONS, CanaryReport, copies_of, question_judge, refuse_credulous_judge
+from goalrunner.audits.canaries import MUTATIONS, CanaryReport, copies_of, question_judge, refuse_credulous_judge
 from goalrunner.core import events
 from goalrunner.core.errors import GoalError, ProviderUnavailable, UsageError
 from goalrunner.core.ports import AuditRequest

@@ -16,7 +16,7 @@ from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.summary import evidence_of, outcome_of
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
-from goalrunner.reports.html import RunPage, page_text
+from goalrunner.exports.html import RunPage, page_text
 from tests.support.told_run import HASH, created, message, numbered, started
 
 OUTPUT = "2 failed, 41 passed\n"

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.app.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
-from goalrunner.app.revision_checks import RevisionChecks
 from goalrunner.app.run_options import goal_judge, goal_redactor, redacted_events
+from goalrunner.audits.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
+from goalrunner.audits.revision_checks import RevisionChecks
 from goalrunner.core import VERSION
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
 from goalrunner.core.goal import Goal

@@ -13,7 +13,7 @@ from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
-from goalrunner.reports.review import block, code, escaped, summary_markdown
+from goalrunner.exports.markdown import block, code, escaped, summary_markdown
 from tests.support import told_run
 from tests.support.told_run import outcome
 

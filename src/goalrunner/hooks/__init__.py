@@ -1,0 +1,1 @@
+"""The Stop hook of Claude Code: `goal hook`."""
