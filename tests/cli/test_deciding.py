@@ -62,8 +62,8 @@ def test_an_approval_without_run_shows_the_question_and_asks(
     assert main(["approve"]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith(f"run {run}\napproval  a1: All checks passed. Accept the result?\n")
-    assert "  changed since the start: hello.txt\n" in shown.err
+    assert shown.err.startswith(f"run {run}\napproval   a1: All checks passed. Accept the result?\n")
+    assert "           changed since the start: hello.txt\n" in shown.err
     assert "  │ +hello\n" in shown.err
     assert shown.err.endswith("Approve a1? [y/N]\nnothing was decided\n")
 
@@ -109,7 +109,7 @@ def test_a_text_alone_answers_the_run_that_waits(
     run = _waiting(asked, own_home)
     assert main(["answer", "English"]) == 0
     said = capsys.readouterr()
-    assert said.err == f"run {run}\nquestion  Only a person can answer this:\n  │ Which language?\n"
+    assert said.err == f"run {run}\nquestion   Only a person can answer this:\n  │ Which language?\n"
     assert said.out.startswith("answered: Which language?\n")
 
 

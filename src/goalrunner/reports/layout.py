@@ -10,7 +10,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -130,6 +130,7 @@ _TIME_END = 9
 """Columns between the end of the subject's column and the end of a time."""
 _BESIDE = 38
 """Columns of the first of two texts on one line, with two spaces at least."""
+_BESIDE_LABEL = 7
 _STEP_ROWS, _MOST_ROWS = 4, 12
 """Most rows of a terminal for the subject or remark of a step, and for any other text."""
 _TAP_FAILURE = re.compile(r"^ *not ok .*\n(?: .*\n)*?( +)error: .*(?:\n(?:\1 .*| *$))*", re.MULTILINE)
@@ -184,6 +185,9 @@ class Quoted:
     """A line of something's output, under the line that names it: its indentation is kept."""
 
     text: str
+    margin: str = " " * LABEL_COLUMNS
+    whole: bool = False
+    """Wrapped on as many rows as it needs, and never cut."""
 
 
 Line = Step | Fact | Quoted
@@ -194,62 +198,87 @@ def laid_out(lines: Iterable[Line], columns: int | None = None, *, colours: bool
 
     `columns` None is a pipe: the layout of 80 columns, and almost nothing is cut.
     """
-    return lines_text(_painted(row, colours) for line in lines for row in _rows(line, columns))
+    rows = (row for line in lines for row in _rows(line, columns))
+    return lines_text(_painted(row, colours) for row in rows)
 
 
 def _painted(row: Row, colours: bool) -> str:
-    codes = [_CODES.get(span.tone) if colours and span.text.strip() else None for span in row]
-    return "".join(
-        f"\x1b[{code}m{text}\x1b[0m" if code else text for (text, _), code in zip(row, codes, strict=True)
-    ).rstrip()
+    text = ""
+    for span in row:
+        code = _CODES.get(span.tone) if colours and span.text.strip() else None
+        text += f"\x1b[{code}m{span.text}\x1b[0m" if code else span.text
+    return text.rstrip()
 
 
 def _rows(line: Line, columns: int | None) -> list[Row]:
     match line:
         case Step():
-            return _step(line, columns)
+            return _step_rows(line, columns)
+        case Fact(beside=None):
+            return _fact_rows(line, columns)
         case Fact():
-            return _fact(line, columns)
+            return _pair_rows(line, columns)
         case Quoted():
-            text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
-            rows = hanging(text, (columns or _LONGEST) - LABEL_COLUMNS, _STEP_ROWS)
-            return [[Span(" " * LABEL_COLUMNS), Span(row, "dim")] for row in rows]
+            return _quoted_rows(line, columns)
 
 
-def _step(step: Step, columns: int | None) -> list[Row]:
+def _step_rows(step: Step, columns: int | None) -> list[Row]:
     """Return one row if it fits; else the subject is wrapped, and time and remark stand below."""
     name = pad(cut(one_line(step.name), _LONGEST_NAME), _NAME_COLUMNS)
-    head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
-    subject, remark = (cut(one_line(text), _LONGEST) for text in (step.subject, step.remark))
+    subject = cut(one_line(step.subject), _LONGEST)
+    remark = cut(one_line(step.remark), _LONGEST)
     tone: Tone = "plain" if step.tone == "dim" else step.tone
+    head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
+
     more = max((columns or 0) - _DESIGN_WIDTH, 0) // 2
-    room = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (width(name) - _NAME_COLUMNS)
-    gap = " " * max(room + _TIME_END - width(subject + step.time), 3)
-    body = f"{subject}{gap}{step.time}" if step.time else pad(subject, room + 1)
-    row = [*head, *([Span(body, "dim"), Span(f"   {remark}", tone)] if remark else [Span(body.rstrip(), "dim")])]
+    subject_columns = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (width(name) - _NAME_COLUMNS)
+    time_columns = max(subject_columns + _TIME_END - width(subject), width(step.time) + 3)
+    time = pad("", time_columns - width(step.time)) + step.time
+    body = subject + time if step.time else pad(subject, subject_columns + 1)
+    row = [*head, Span(body, "dim")]
+    if remark:
+        row.append(Span(f"   {remark}", tone))
     if columns is None or _width(row) <= columns:
         return [row]
-    left, rows = width(name) + LABEL_COLUMNS + 3, _MOST_ROWS if step.mark in (ASKED, WARNED) else _STEP_ROWS
+
+    indent = width(name) + LABEL_COLUMNS + 3
+    most = _MOST_ROWS if step.mark in (ASKED, WARNED) else _STEP_ROWS
     after = "   ".join(filter(None, (step.time, remark)))
-    first, *parts = wrap(subject or after, columns - left, rows)
-    below = wrap(after, columns - INDENT, rows) if subject and after else []
-    rest = [Span(" " * left + part, "dim") for part in parts]
-    rest += [Span(" " * INDENT + part, tone) for part in below]
-    return [[*head, Span(first, "dim" if subject else tone)], *([span] for span in rest)]
+    first, *others = wrap(subject or after, columns - indent, most)
+    rows = [[*head, Span(first, "dim" if subject else tone)]]
+    rows += [[Span(" " * indent + part, "dim")] for part in others]
+    if subject and after:
+        rows += [[Span(" " * INDENT + part, tone)] for part in wrap(after, columns - INDENT, most)]
+    return rows
 
 
-def _fact(fact: Fact, columns: int | None) -> list[Row]:
-    label = Span(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
+def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:
     text = one_line(fact.text)
-    if fact.beside is not None:
-        other, second = fact.beside[0], one_line(fact.beside[1])
-        row = [label, Span(pad(text, _BESIDE)), Span(pad(other, 7), "bold"), Span(second)]
-        if width(text) < _BESIDE - 1 and (columns is None or _width(row) <= columns):
-            return [row]
-        return [*_fact(Fact(fact.label, text), columns), *_fact(Fact(other, second), columns)]
-    room = 0 if columns is None or fact.whole else columns - LABEL_COLUMNS
-    first, *parts = wrap(text, room, _MOST_ROWS) if room else [cut(text, _LONGEST)]
-    return [[label, Span(first)], *([Span(" " * LABEL_COLUMNS + part)] for part in parts)]
+    parts = [cut(text, _LONGEST)]
+    if columns is not None and not fact.whole:
+        parts = wrap(text, columns - LABEL_COLUMNS, _MOST_ROWS)
+    label = Span(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
+    return [[label, Span(parts[0])], *([Span(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
+
+
+def _pair_rows(fact: Fact, columns: int | None) -> list[Row]:
+    """Return one row for both pairs of label and text if they fit, else rows for each."""
+    assert fact.beside is not None
+    label, text = fact.beside
+    [[*first, own]] = _fact_rows(replace(fact, whole=True), None)
+    row = [*first, Span(pad(own.text, _BESIDE)), Span(pad(label, _BESIDE_LABEL), "bold"), Span(one_line(text))]
+    if width(own.text) < _BESIDE - 1 and (columns is None or _width(row) <= columns):
+        return [row]
+    return [*_fact_rows(fact, columns), *_fact_rows(Fact(label, text), columns)]
+
+
+def _quoted_rows(line: Quoted, columns: int | None) -> list[Row]:
+    text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
+    most = len(text) + 1 if line.whole else _STEP_ROWS
+    parts = [text]
+    if columns is not None or not line.whole:
+        parts = hanging(text, (columns or _LONGEST) - width(line.margin), most)
+    return [[Span(line.margin), Span(part, "dim")] for part in parts]
 
 
 def _width(row: Row) -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
 from goalrunner.core.agent_ports import ApprovalRequest
+from goalrunner.core.errors import some
 from goalrunner.core.observation import OWNER, EvidenceRow, Observation
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import SHORT_ID, Fact, clean, hanging, laid_out, lines_text, one_line, width
+from goalrunner.reports.layout import SHORT_ID, Fact, Line, Quoted, clean, laid_out
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -27,7 +28,7 @@ _ASKS = {
 }
 ANSWER = "Your answer (Ctrl-D leaves the question open): "
 _CHOICES = (
-    "  Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
+    "Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
     " goal approve or goal deny answers it later."
 )
 _LONGEST_COMMAND = 1_000
@@ -50,17 +51,18 @@ def read_typed(line: str) -> tuple[Literal["approved", "denied", "all", ""], str
 
 def approval_text(request: ApprovalRequest, *, most: int = LINES, columns: int | None = None) -> str:
     """Return the question with the command, diff or evidence that it is about. `columns` is the width of the terminal."""
-    return _text(_approval_lines(request, most), columns)
+    return "\n" + laid_out(_approval_lines(request, most), columns)
 
 
 def choices_text(columns: int | None = None) -> str:
     """Return the explanation that follows an answer which is neither a yes nor a no."""
-    return _text([_CHOICES], columns)
+    return laid_out([Fact("", _CHOICES)], columns)
 
 
 def question_text(question: str, columns: int | None = None) -> str:
     """Return the text of a question of the agent or the judge."""
-    return _text(["", "question  Only a person can answer this:", *_quoted(question.splitlines(), LINES)], columns)
+    asked: list[Line] = [Fact("question", "Only a person can answer this:"), *_quoted(question.splitlines(), LINES)]
+    return "\n" + laid_out(asked, columns)
 
 
 def prompt_text(request: ApprovalRequest) -> str:
@@ -70,43 +72,35 @@ def prompt_text(request: ApprovalRequest) -> str:
     return f"[y]es / [n]o REASON{' / [a]ll: show every line' if is_shortened else ''}: "
 
 
-def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[str]:
+def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[Line]:
     approval = request.approval
-    yield from ("", f"approval  {approval.id}: {_ASKS[approval.kind]}", *_quoted(approval.action.splitlines(), most))
+    yield Fact("approval", f"{approval.id}: {_ASKS[approval.kind]}")
+    yield from _quoted(approval.action.splitlines(), most)
     if approval.kind == "complete":
-        paths, listed = [one_line(path) for path in request.changed], _PATHS if most == LINES else None
-        yield f"  changed since the start: {', '.join(paths[:listed]) or 'nothing'}"
-        if paths[_PATHS:] and listed:
-            yield f"  and {len(paths) - _PATHS} more"
+        paths = list(request.changed)
+        names = some(paths, _PATHS if most == LINES else len(paths))
+        yield Quoted(f"changed since the start: {names or 'nothing'}", whole=True)
     yield from _quoted(request.preview.splitlines(), most)
     if request.evidence:
-        yield from ("  evidence:", *_quoted([_evidence(row) for row in request.evidence], most))
+        yield Fact("", "evidence:")
+        yield from _quoted([_evidence(row) for row in request.evidence], most)
     if approval.kind != "checks":  # the question itself says why
-        yield f"  asked because of: {one_line(approval.rule)}"
+        yield Fact("", f"asked because of: {approval.rule}")
     if approval.expires_at:
-        yield f"  open until {figures.moment(approval.expires_at)}"
+        yield Fact("", f"open until {figures.moment(approval.expires_at)}")
 
 
-def _quoted(lines: Sequence[str], most: int) -> Iterator[str]:
-    yield from (f"{_MARGIN}{clean(line.expandtabs(4))}".rstrip() for line in lines[:most])
+def _quoted(lines: Sequence[str], most: int) -> Iterator[Quoted]:
+    for line in lines[:most]:
+        yield Quoted(line, _MARGIN, whole=True)
     if len(lines) > most:
-        yield f"{_MARGIN}… {len(lines) - most:,} more lines"
+        yield Quoted(f"… {len(lines) - most:,} more lines", _MARGIN)
 
 
 def _evidence(row: EvidenceRow) -> str:
-    shown = f"“{row.quote}”" if row.quote is not None else (row.fact or "")
-    where = " ".join(part for part in (row.observation, one_line(row.command)) if part)
-    return f"{'✓' if row.satisfied else '✗'} {one_line(row.criterion)} · {where} · {one_line(shown)}"
-
-
-def _text(lines: Iterable[str], columns: int | None) -> str:
-    """Return lines in rows of a terminal, broken between words, each with the margin of its line."""
-    rows: list[str] = []
-    for line in lines:
-        margin = _MARGIN if line.startswith(_MARGIN) else ""
-        text = line.removeprefix(margin)
-        rows += [margin + row for row in (hanging(text, columns - width(margin), len(text) + 1) if columns else [text])]
-    return lines_text(rows)
+    proof = f"“{row.quote}”" if row.quote is not None else (row.fact or "")
+    where = " ".join(filter(None, (row.observation, row.command)))
+    return f"{'✓' if row.satisfied else '✗'} {row.criterion} · {where} · {proof}"
 
 
 def result_text(verdict: GoalVerdict) -> str:
