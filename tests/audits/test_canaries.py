@@ -160,7 +160,7 @@ async def test_a_run_without_observations_is_refused(tmp_path: Path) -> None:
         goal_id="k", run_id="k", owner="", description="x", created_at="2026-11-21T10:00:00+00:00", updated_at=""
     )
     with EventLog(folder.events, SystemClock(), Redactor({})) as log:
-        log.append(events.GoalCreated(goal=record, plan=events.Plan()))
+        log.append(events.GoalCreated(goal=record, plan=events.RunRules()))
         log.append(events.RunStarted(workspace=str(tmp_path), version="0"))
     folder.transcript.touch()
     with pytest.raises(UsageError, match="the run has no observations"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from goalrunner.core import events
 from goalrunner.core.decision import LEAKS, AskApproval, Audit, RunRound, TakeBaseline, Validate, decide, proven
 from goalrunner.core.errors import EnvironmentFailed
-from goalrunner.core.events import Event, Plan, RunEnded
+from goalrunner.core.events import Event, RunEnded, RunRules
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.limits import failed
 from goalrunner.core.observation import Observation, Snapshot
@@ -22,8 +22,8 @@ from goalrunner.core.verdict import HIDDEN, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 
-ALONE = Plan(validators=("tests",), max_iterations=5)
-JUDGED = Plan(validators=("tests",), has_judge=True, max_iterations=5)
+ALONE = RunRules(validators=("tests",), max_iterations=5)
+JUDGED = RunRules(validators=("tests",), has_judge=True, max_iterations=5)
 COMPLETE = RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")
 PATHS = ("tests/test_a.py", "pytest.ini")
 
@@ -131,7 +131,7 @@ def test_a_change_after_the_verdict_asks_validators_and_judge_again() -> None:
 
 
 def test_without_validators_a_change_before_completion_asks_the_judge_again() -> None:
-    plan = Plan(has_judge=True, max_iterations=5)
+    plan = RunRules(has_judge=True, max_iterations=5)
     moved = events.WorkspaceChanged(paths=("a.py",), snapshot=snapshot("b"))
     verdict = events.VerdictRecorded(round=1, verdict=satisfied())
     assert decide(state_after(plan, *worked(), verdict, moved)) == Audit(1)
@@ -142,7 +142,7 @@ def test_without_validators_a_change_before_completion_asks_the_judge_again() ->
 
 @pytest.mark.parametrize("has_judge", [False, True])
 def test_a_change_after_a_green_baseline_takes_the_baseline_again_and_not_for_ever(has_judge: bool) -> None:
-    plan = Plan(validators=("tests",), has_judge=has_judge, takes_baseline=True)
+    plan = RunRules(validators=("tests",), has_judge=has_judge, takes_baseline=True)
     baseline = events.BaselineTaken(standing="green", results=(result(),))
     verdict = (events.VerdictRecorded(round=0, verdict=satisfied()),) if has_judge else ()
     moved = events.WorkspaceChanged(paths=("a.py",), snapshot=snapshot("b"))
@@ -158,7 +158,7 @@ def test_a_change_after_a_green_baseline_takes_the_baseline_again_and_not_for_ev
 
 @pytest.mark.parametrize("has_judge", [False, True])
 def test_a_green_baseline_decides_nothing_where_a_round_is_needed(has_judge: bool) -> None:
-    plan = Plan(validators=("tests",), has_judge=has_judge, takes_baseline=True, needs_round=True)
+    plan = RunRules(validators=("tests",), has_judge=has_judge, takes_baseline=True, needs_round=True)
     state = state_after(plan, events.BaselineTaken(standing="green", results=(result(),)))
     step = decide(state)
     assert isinstance(step, RunRound)
@@ -317,7 +317,7 @@ def test_an_agent_that_reports_itself_blocked_is_judged_after_a_denial_too() -> 
 
 # -- hidden validators, refusals, labels ---------------------------------------------------------------------------------
 
-HIDING = Plan(validators=("tests",), hidden=("secret",), max_iterations=5)
+HIDING = RunRules(validators=("tests",), hidden=("secret",), max_iterations=5)
 
 
 def both(*, visible: bool = True, hidden: bool | None = True) -> events.ValidatorsFinished:
@@ -375,7 +375,7 @@ def test_an_environment_that_fails_ends_the_run_as_failed() -> None:
 
 
 def test_a_baseline_that_the_environment_cannot_run_ends_the_run_with_the_line_that_helps() -> None:
-    plan = Plan(validators=("tests",), takes_baseline=True)
+    plan = RunRules(validators=("tests",), takes_baseline=True)
     reason = 'validator tests cannot work\nadd to the goal file: [workspace] check = "in-place"'
     differs = events.BaselineTaken(standing="differs", results=(result(passed=False),), reason=reason)
     assert decide(state_after(plan, differs)) == RunEnded(stop_reason=StopReason.ENVIRONMENT_FAILED, message=reason)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from goalrunner.core import events
 from goalrunner.core.decision import Audit, Criticize, RunRound, Validate, decide, proven
-from goalrunner.core.events import CriticRule, Event, Plan
+from goalrunner.core.events import CriticRule, Event, RunRules
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.observation import Snapshot
@@ -29,8 +29,8 @@ from goalrunner.testing import unsatisfied
 from tests.support.folding import state_after
 
 RULE = CriticRule(name="critic.sh", threshold=0.7, max_refinements=1)
-BOTH = Plan(validators=("tests",), has_judge=True, critic=RULE)
-JUDGED = Plan(has_judge=True, critic=RULE)
+BOTH = RunRules(validators=("tests",), has_judge=True, critic=RULE)
+JUDGED = RunRules(has_judge=True, critic=RULE)
 
 ROUND = events.RoundStarted(round=1, prompt="first")
 WORKED = (ROUND, events.RoundFinished(round=1))
@@ -82,7 +82,7 @@ REFINEMENT = RunRound("refine", 1, "score 0.40, at least 0.70 is wanted\n\nname 
         pytest.param(BOTH, (*WORKED, HIGH, GREEN), Audit(1), id="the validators are green"),
     ],
 )
-def test_what_follows(plan: Plan, happened: tuple[Event, ...], step: object) -> None:
+def test_what_follows(plan: RunRules, happened: tuple[Event, ...], step: object) -> None:
     assert decide(state_after(plan, *happened)) == step
 
 

@@ -23,7 +23,7 @@ from tests.support.memory import MemoryLog
 
 CREATED = events.GoalCreated(
     goal=events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0"),
-    plan=events.Plan(validators=("tests",), has_judge=True, critic=events.CriticRule(name="critic")),
+    plan=events.RunRules(validators=("tests",), has_judge=True, critic=events.CriticRule(name="critic")),
 )
 
 
@@ -341,7 +341,7 @@ def test_a_round_counts_once_however_often_it_is_checked(checks: tuple[Event, ..
 
 
 def test_the_last_check_of_a_round_says_whether_it_passed() -> None:
-    plan = events.Plan(validators=("tests",))
+    plan = events.RunRules(validators=("tests",))
     green = events.ValidatorsFinished(round=1, results=(GREEN,))
     for checks, passed in (((green, CHECKED), False), ((CHECKED, green), True)):
         state = state_after(plan, *ROUND, *checks)
@@ -349,7 +349,7 @@ def test_the_last_check_of_a_round_says_whether_it_passed() -> None:
 
 
 def test_a_baseline_counts_only_if_it_decides_the_run() -> None:
-    alone, judged = events.Plan(validators=("tests",)), events.Plan(validators=("tests",), has_judge=True)
+    alone, judged = events.RunRules(validators=("tests",)), events.RunRules(validators=("tests",), has_judge=True)
     green = events.BaselineTaken(standing="green", results=(GREEN,))
     assert state_after(alone, green).iterations == 1
     assert state_after(alone, events.BaselineTaken(standing="red", results=(RED,))).iterations == 0

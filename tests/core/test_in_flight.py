@@ -11,7 +11,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import cut_calls
 from tests.support.folding import state_after
 
-PLAN = events.Plan(validators=("tests",))
+PLAN = events.RunRules(validators=("tests",))
 TEXT = TranscriptRef(offset=0, length=1, sha256="0" * 64)
 PROMPT = events.MessageRecorded(role="user", text=TEXT)
 CALLED = events.ToolCalled(tool_call_id="c1", tool="shell", summary="pytest")

@@ -21,7 +21,7 @@ BOTH = Approvals(require=("complete", "shell"))
 
 def fold(*happened: Event, approvals: Approvals = BOTH) -> RunState:
     """The state of a run with one validator after these events."""
-    return state_after(events.Plan(validators=("tests",), approvals=approvals), *happened)
+    return state_after(events.RunRules(validators=("tests",), approvals=approvals), *happened)
 
 
 def requested(number: int, call: str = "", kind: ApprovalKind = "shell", about: str = "") -> events.ApprovalRequested:
@@ -110,7 +110,7 @@ def test_a_denied_completion_never_completes_even_when_it_is_proven_again() -> N
 
 def test_a_run_ends_for_a_denial_once_and_a_resume_goes_on() -> None:
     asked = requested(1, kind="complete", about="a" * 64)
-    plan = events.Plan(validators=("tests",), approvals=Approvals(require=("complete",)))
+    plan = events.RunRules(validators=("tests",), approvals=Approvals(require=("complete",)))
     ended = events.RunEnded(message="denied", stop_reason=StopReason.DENIED)
     state = fold(*worked(), GREEN, asked, said(1, "denied"), ended, events.RunResumed(plan=plan, version="0"))
     assert isinstance(decide(state), RunRound)

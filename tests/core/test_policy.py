@@ -13,10 +13,10 @@ from goalrunner.core.events import (
     AuditFailed,
     AuditStarted,
     Event,
-    Plan,
     RoundFinished,
     RoundStarted,
     RunEnded,
+    RunRules,
     RunStarted,
     UsageRecorded,
     ValidatorsFinished,
@@ -43,8 +43,8 @@ def checked(number: int = 1, **results: bool) -> ValidatorsFinished:
     return ValidatorsFinished(round=number, results=tuple(each))
 
 
-BOTH = Plan(validators=("tests",), has_judge=True, max_iterations=2)
-ALONE = Plan(validators=("tests",), max_iterations=2)
+BOTH = RunRules(validators=("tests",), has_judge=True, max_iterations=2)
+ALONE = RunRules(validators=("tests",), max_iterations=2)
 
 
 def test_a_new_run_begins_with_the_first_prompt() -> None:
@@ -56,7 +56,7 @@ def test_validators_come_before_the_judge() -> None:
 
 
 def test_without_validators_the_judge_is_asked_at_once() -> None:
-    assert decide(state_after(Plan(has_judge=True), *worked())) == Audit(1)
+    assert decide(state_after(RunRules(has_judge=True), *worked())) == Audit(1)
 
 
 def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> None:
@@ -121,7 +121,7 @@ def unread(*numbers: int) -> list[Event]:
 
 
 def test_a_judge_whose_answers_are_unreadable_ends_the_run_and_is_named() -> None:
-    plan = Plan(validators=("tests",), has_judge=True)
+    plan = RunRules(validators=("tests",), has_judge=True)
     started = RunStarted(workspace="/w", version="1", models={"judge": "tiny/judge"})
     assert decide(state_after(plan, started, *unread(1, 2))) == RunRound("neutral", 3)
     assert decide(state_after(plan, started, *unread(1, 2, 3))) == RunEnded(
@@ -133,7 +133,7 @@ def test_a_judge_whose_answers_are_unreadable_ends_the_run_and_is_named() -> Non
 
 
 def test_one_answer_that_can_be_read_starts_the_count_of_unreadable_audits_anew() -> None:
-    plan = Plan(validators=("tests",), has_judge=True)
+    plan = RunRules(validators=("tests",), has_judge=True)
     between = (*worked(3), checked(3, tests=True), VerdictRecorded(round=3, verdict=unsatisfied("more")))
     assert isinstance(decide(state_after(plan, *unread(1, 2), *between, *unread(4, 5))), RunRound)
     red = (*worked(3), checked(3, tests=False))  # asks no judge, and says nothing of it
@@ -156,12 +156,12 @@ def test_a_completion_in_the_last_round_counts() -> None:
 
 
 def test_without_a_cap_the_loop_goes_on() -> None:
-    state = state_after(Plan(validators=("tests",)), *worked(), checked(tests=False))
+    state = state_after(RunRules(validators=("tests",)), *worked(), checked(tests=False))
     assert isinstance(decide(state), RunRound)
 
 
 def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_validators() -> None:
-    plan = Plan(validators=("tests",), has_judge=True, tokens=100)
+    plan = RunRules(validators=("tests",), has_judge=True, tokens=100)
     spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
     state = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1))
     assert decide(state) == Validate(1)
@@ -171,7 +171,7 @@ def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_valida
 
 
 def test_a_proof_held_completes_although_the_budget_is_spent() -> None:
-    plan = Plan(validators=("tests",), tokens=10)
+    plan = RunRules(validators=("tests",), tokens=10)
     spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
     state = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
     assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")
@@ -180,22 +180,22 @@ def test_a_proof_held_completes_although_the_budget_is_spent() -> None:
 @pytest.mark.parametrize(("tokens", "stops"), [(101, False), (100, True), (99, True)])
 def test_the_token_budget_is_exact_at_its_boundary(tokens: int, stops: bool) -> None:
     spent = UsageRecorded(account="judge", usage=Usage(input_tokens=60, output_tokens=40))
-    assert bool(shortfall(state_after(Plan(has_judge=True, tokens=tokens), spent))) is stops
+    assert bool(shortfall(state_after(RunRules(has_judge=True, tokens=tokens), spent))) is stops
 
 
 def test_an_unknown_price_never_counts_as_free() -> None:
     unknown = UsageRecorded(account="agent", usage=Usage(input_tokens=1, cost_usd=None))
-    found = shortfall(state_after(Plan(has_judge=True, cost_usd=5.0), unknown))
+    found = shortfall(state_after(RunRules(has_judge=True, cost_usd=5.0), unknown))
     assert found is not None
     assert "is unknown" in found.words
-    assert shortfall(state_after(Plan(has_judge=True), unknown)) is None
+    assert shortfall(state_after(RunRules(has_judge=True), unknown)) is None
 
 
 @pytest.mark.parametrize("name", ["tokens", "cost_usd"])
 @pytest.mark.parametrize("unenforced", [False, True])
 def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenforced: bool) -> None:
     limits = {"tokens": 100} if name == "tokens" else {"cost_usd": 1.0}
-    plan = Plan.model_validate({"has_judge": True, **limits, "unenforced": (name,) if unenforced else ()})
+    plan = RunRules.model_validate({"has_judge": True, **limits, "unenforced": (name,) if unenforced else ()})
     started = RunStarted(workspace="/w", version="1", agent_command="x", models={"agent": "x"})
     told = UsageRecorded(account="agent", usage=Usage(input_tokens=40, cost_usd=0.5, calls=1))
     nothing = UsageRecorded(account="agent", usage=Usage.unknown())
@@ -212,7 +212,7 @@ def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenf
 
 
 def test_an_ended_run_stays_ended() -> None:
-    ended = timed_out(state_after(Plan(has_judge=True, timeout=5.0)))
+    ended = timed_out(state_after(RunRules(has_judge=True, timeout=5.0)))
     assert ended == RunEnded(stop_reason=StopReason.TIMEOUT, message="the time limit of 5 s was reached")
 
 
@@ -228,7 +228,7 @@ def test_an_ended_run_stays_ended() -> None:
 def test_a_failure_says_who_failed(error: Exception, judging: bool, reason: StopReason) -> None:
     happened: tuple[Event, ...] = (AuditStarted(round=1),) if judging else (RoundStarted(round=1, prompt="first"),)
     assert isinstance(error, AuthenticationFailed | ModelNotFound | ProviderUnavailable)
-    assert failed(state_after(Plan(has_judge=True), *happened), error).stop_reason is reason
+    assert failed(state_after(RunRules(has_judge=True), *happened), error).stop_reason is reason
 
 
 _CRITERIA = st.lists(
@@ -256,16 +256,16 @@ def test_no_verdict_completes_without_every_part_of_the_proof(
     verdict = GoalVerdict.model_validate(
         {"score": score, "complete": whole, "criteria": criteria, "source": source}, strict=False
     )
-    plan = Plan(validators=("tests",), has_judge=True, minimum_score=minimum)
+    plan = RunRules(validators=("tests",), has_judge=True, minimum_score=minimum)
     state = state_after(plan, *worked(), checked(tests=green), VerdictRecorded(round=1, verdict=verdict))
     evidenced = bool(criteria) and all(item.satisfied and item.evidence for item in criteria)
     assert proven(state) is (green and source == "judge" and score >= minimum and evidenced)
 
 
 def test_a_validator_that_did_not_run_is_not_green() -> None:
-    plan = Plan(validators=("tests", "lint"))
+    plan = RunRules(validators=("tests", "lint"))
     assert not proven(state_after(plan, *worked(), checked(tests=True)))
 
 
 def test_a_run_without_validator_and_judge_is_never_complete() -> None:
-    assert not proven(state_after(Plan(), *worked(), VerdictRecorded(round=1, verdict=satisfied())))
+    assert not proven(state_after(RunRules(), *worked(), VerdictRecorded(round=1, verdict=satisfied())))

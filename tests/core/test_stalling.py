@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.core.events import Event, Plan
+from goalrunner.core.events import Event, RunRules
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.verdict import ValidatorResult, normalised
 from goalrunner.testing import unsatisfied
 from tests.support.folding import state_after
 
-ALONE = Plan(max_iterations=None, validators=("tests",), stall_rounds=3)
-JUDGED = Plan(max_iterations=None, has_judge=True, stall_rounds=3)
+ALONE = RunRules(max_iterations=None, validators=("tests",), stall_rounds=3)
+JUDGED = RunRules(max_iterations=None, has_judge=True, stall_rounds=3)
 
 
 def round_of(number: int, said: str, content: str = "a") -> list[Event]:

@@ -9,7 +9,7 @@ from goalrunner.core.run_state import KEPT, WorkingMemory
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from tests.support.folding import state_after
 
-PLAN = events.Plan(validators=("tests",), has_judge=True, takes_baseline=True)
+PLAN = events.RunRules(validators=("tests",), has_judge=True, takes_baseline=True)
 ROUND = events.RoundStarted(round=1, prompt="first")
 VALIDATE = events.StepStarted(step_id="validate-1", description="run 1 validator")
 

@@ -70,7 +70,7 @@ class Bench:
             approver=approver,
             redact=lambda text: text.replace("secret", "***"),
         )
-        self.plan = events.Plan.model_validate(
+        self.plan = events.RunRules.model_validate(
             {"validators": ("check",), "max_iterations": 3, "has_judge": judge is not None, **plan}, strict=False
         )
         journal = Journal(self.parts.log, self.parts.transcript, self.parts.artifacts)

@@ -53,7 +53,7 @@ class Bench:
         journal = Journal(parts.log, parts.transcript, parts.artifacts)
         self.run = Run(parts, journal, Prompts(Goal(objective="do it")).render, fresh_rounds=False)
         record = events.GoalRecord(goal_id="g", run_id="r", description="do it", created_at="t", updated_at="t")
-        plan = events.Plan(
+        plan = events.RunRules(
             validators=("check",),
             has_judge=judge is not None,
             max_iterations=2,

@@ -84,7 +84,7 @@ def test_the_answers_of_an_audit_that_was_cut_are_to_come_again() -> None:
     asked = events.UsageRecorded(account="judge", usage=Usage(calls=1))
     verdict = events.VerdictRecorded(round=1, verdict=GoalVerdict(score=1.0, complete=True, missing=""))
     log, reader = MemoryLog(), Resumption(fresh_rounds=False)
-    for event in (asked, events.RunResumed(plan=events.Plan(validators=()), version="1"), asked, verdict):
+    for event in (asked, events.RunResumed(plan=events.RunRules(validators=()), version="1"), asked, verdict):
         log.append(event)
     for record in log.records:
         reader.add(record)

@@ -43,7 +43,7 @@ class Bench:
         judge: Judge | None = None,
         goal: Goal | None = None,
         log: MemoryLog | None = None,
-        plan: events.Plan | None = None,
+        plan: events.RunRules | None = None,
         artifacts: MemoryArtifacts | None = None,
     ) -> None:
         self.goal = goal or Goal(objective="make it work")
@@ -67,7 +67,7 @@ class Bench:
         record = events.GoalRecord(
             goal_id="g", run_id="r", description=self.goal.objective, created_at="t0", updated_at="t0"
         )
-        self.plan = plan or events.Plan(
+        self.plan = plan or events.RunRules(
             validators=tuple(validator.name for validator in validators),
             has_judge=judge is not None,
             max_iterations=3,
@@ -238,7 +238,7 @@ async def test_a_wrong_key_fails_at_once_with_the_line_that_fixes_it(tmp_path: P
 
 
 async def test_a_budget_cuts_between_model_calls(tmp_path: Path) -> None:
-    plan = events.Plan(has_judge=True, tokens=100)
+    plan = events.RunRules(has_judge=True, tokens=100)
     conversation = ScriptedConversation(ScriptedRound(usage=Usage(input_tokens=100)))
     outcome = await Bench(tmp_path, conversation, judge=ScriptedJudge(), plan=plan).drive()
     assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED)

@@ -251,7 +251,7 @@ def test_x17_all_attempts_of_a_long_run_can_be_read(tmp_path: Path) -> None:
     red = (ValidatorResult(name="check", passed=False),)
     (folder / "events.jsonl").unlink()
     record = events.GoalRecord(goal_id="g", run_id=folder.name, description="x", created_at="t", updated_at="t")
-    plan = events.Plan(validators=("check",))
+    plan = events.RunRules(validators=("check",))
     with EventLog(folder / "events.jsonl", SystemClock(), Redactor({})) as log:
         log.append(events.GoalCreated(goal=record, plan=plan))
         for number in range(1, 131):

@@ -110,7 +110,7 @@ def test_s05_every_stop_reason_is_one_of_the_six() -> None:
 
 CREATED = events.GoalCreated(
     goal=GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0"),
-    plan=events.Plan(validators=("tests",)),
+    plan=events.RunRules(validators=("tests",)),
 )
 
 

@@ -10,8 +10,8 @@ from goalrunner.core.events import (
     GoalCreated,
     GoalRecord,
     MessageRecorded,
-    Plan,
     RunEnded,
+    RunRules,
     ToolCalled,
     ToolResultRecorded,
     UsageRecorded,
@@ -64,7 +64,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(
         GoalCreated,
         goal=st.builds(GoalRecord, goal_id=_text, run_id=_text, description=_text, created_at=_text, updated_at=_text),
-        plan=st.builds(Plan, timeout=_money, validators=st.lists(_text, max_size=3).map(tuple)),
+        plan=st.builds(RunRules, timeout=_money, validators=st.lists(_text, max_size=3).map(tuple)),
     ),
     st.builds(
         MessageRecorded,

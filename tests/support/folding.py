@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from goalrunner.core.events import Event, GoalCreated, GoalRecord, Plan
+from goalrunner.core.events import Event, GoalCreated, GoalRecord, RunRules
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
 from tests.support.memory import MemoryLog
 
 
-def state_after(plan: Plan, *happened: Event, criteria: tuple[str, ...] = ()) -> RunState:
+def state_after(plan: RunRules, *happened: Event, criteria: tuple[str, ...] = ()) -> RunState:
     """A run with that plan, in which that happened."""
     log = MemoryLog()
     goal = GoalRecord(

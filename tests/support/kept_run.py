@@ -30,7 +30,7 @@ def kept_run(
         goal_id=name, run_id=name, owner=owner, description="x", created_at="2026-11-21T10:00:00+00:00", updated_at=""
     )
     with EventLog(folder.events, SystemClock(), redactor) as log:
-        log.append(events.GoalCreated(goal=record, plan=events.Plan(validators=("true",))))
+        log.append(events.GoalCreated(goal=record, plan=events.RunRules(validators=("true",))))
         log.append(events.RunStarted(workspace=str(home), version="0"))
         log.append(events.RoundStarted(round=1, prompt="first"))
         for number, (source, text) in enumerate((("shell", OUTPUT), ("plan", SAID)), start=1):

@@ -53,7 +53,7 @@ def created(
     goal = events.GoalRecord(
         goal_id="g1", run_id="k3f9-make-parse", description=objective, created_at=TIME, updated_at=TIME
     )
-    plan = events.Plan(max_iterations=max_iterations, timeout=timeout, validators=validators, has_judge=True)
+    plan = events.RunRules(max_iterations=max_iterations, timeout=timeout, validators=validators, has_judge=True)
     return events.GoalCreated(goal=goal, plan=plan)
 
 

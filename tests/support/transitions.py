@@ -25,7 +25,7 @@ FINAL = (StopReason.SATISFIED, StopReason.CANCELLED)
 class Oracle:
     """Looks at one record after the other; `judge` gives what is wrong with it, empty for nothing."""
 
-    plan: events.Plan | None = None
+    plan: events.RunRules | None = None
     risk: str = "low"
     ended: events.RunEnded | None = None
     round: int = 0
@@ -177,7 +177,7 @@ class Oracle:
         return ""
 
     def _complete(self) -> str:
-        plan = self.plan or events.Plan()
+        plan = self.plan or events.RunRules()
         if self.round == 0:
             return ""
         missing = [

@@ -14,9 +14,9 @@ from goalrunner.core.events import (
     GoalCreated,
     GoalRecord,
     MessageRecorded,
-    Plan,
     RoundFinished,
     RoundStarted,
+    RunRules,
     ToolResultRecorded,
     ValidatorsFinished,
 )
@@ -57,7 +57,7 @@ def run(tmp_path: Path) -> Path:
     response = Observation(id="o3", source="response", facts=("round 1",), round=1, output=artifacts.put(b"I run it."))
     happened: list[Event] = [
         GoalCreated(
-            goal=GoalRecord(goal_id="g", run_id="r", description="Go.", created_at=AT, updated_at=AT), plan=Plan()
+            goal=GoalRecord(goal_id="g", run_id="r", description="Go.", created_at=AT, updated_at=AT), plan=RunRules()
         ),
         RoundStarted(round=1, prompt="first"),
         MessageRecorded(role="user", text=asked),

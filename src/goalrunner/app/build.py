@@ -18,7 +18,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
+from goalrunner.core.events import GoalCreated, GoalRecord, RunRules, RunStarted
 from goalrunner.core.goal import Goal
 from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import Journal
@@ -165,7 +165,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
         created_at=now.isoformat(),
         updated_at=now.isoformat(),
     )
-    plan = Plan(
+    plan = RunRules(
         **goal.model_dump(include={"max_iterations", "timeout", "stall_rounds", "deliverable"}),
         **goal.budget.model_dump(include={"tokens", "cost_usd"}),
         **goal.judge.model_dump(include={"minimum_score", "require"}),

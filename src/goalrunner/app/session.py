@@ -18,7 +18,7 @@ from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, ways_on
-from goalrunner.core.events import Plan, RunEnded, RunResumed
+from goalrunner.core.events import RunEnded, RunResumed, RunRules
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import lifting, shortfall, shortfalls
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
@@ -191,7 +191,7 @@ class HostedRun:
 
 
 Limits = Mapping[str, float | tuple[str, ...] | None]
-"""New limits by the names of `Plan`; None lifts one. `allow_unenforced` names budgets that count only what is known."""
+"""New limits by the names of `RunRules`; None lifts one. `allow_unenforced` names budgets that count only what is known."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class EarlierRun:
         return prepared
 
 
-def _refuse_low_limits(state: RunState, plan: Plan) -> None:
+def _refuse_low_limits(state: RunState, plan: RunRules) -> None:
     """Raise UsageError if a limit would stop the run at once, naming the options that raise all of them."""
     run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
     planned, reason = state.replace(plan=plan), ""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from goalrunner.core.errors import titled
-from goalrunner.core.events import Account, ChangedChecks, GoalRecord, Plan, Standing
+from goalrunner.core.events import Account, ChangedChecks, GoalRecord, RunRules, Standing
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
@@ -119,7 +119,7 @@ class RunState(Frozen):
 
     goal: GoalRecord
     memory: WorkingMemory
-    plan: Plan
+    plan: RunRules
     phase: Phase = Phase.READY
     left: Phase = Field(Phase.READY, description="the phase in which the run ended")
     round_ended: bool = Field(False, description="whether the agent has ended a turn")
