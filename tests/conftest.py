@@ -29,6 +29,11 @@ for _name, _examples in (("quick", 8), ("thorough", 150)):
 _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that rewrites what is derived from recorded runs."""
+    parser.addoption("--update-goldens", action="store_true", help="write the files that tests/goldens compares with")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Try few examples of each property; CI has `--hypothesis-profile=thorough`."""
     if not config.getoption("--hypothesis-profile"):
