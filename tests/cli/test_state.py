@@ -36,7 +36,7 @@ def test_the_state_says_what_was_done_on_which_evidence_and_why_it_ended(
     assert code == 0
     assert "doing      nothing: the run is complete (satisfied)" in out
     assert "why        the run ends as complete (satisfied): verdict of round 3" in out
-    assert "verdict    complete · 1.00 · by the judge" in out
+    assert "verdict    1.00 · complete · " in out
 
 
 @pytest.mark.parametrize(

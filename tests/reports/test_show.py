@@ -15,7 +15,6 @@ from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
-from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import laid_out, width
 from goalrunner.reports.review import evidence_facts, evidence_value
 from goalrunner.reports.show import show_text, state_lines
@@ -173,7 +172,7 @@ def test_a_baseline_that_completes_the_run_is_no_round() -> None:
     state = state_of(*happened)
     assert state.iterations == 1
     assert "complete   before round 1 · 4.0 s\n" in "".join(show_text(numbered(*happened), folder="/r"))
-    shown = laid_out(status_lines(Summary(RunSummary.of(state).values()), datetime.now(UTC)))
+    shown = laid_out(status_lines(RunSummary.of(state), datetime.now(UTC)))
     assert "rounds     0 of 10\n" in shown
 
 
@@ -244,13 +243,12 @@ def test_each_approval_says_who_when_and_on_which_evidence() -> None:
             "           a2: rm -rf build ([approvals] shell) · denied by bob (unguarded) at 2026-11-02T10:06:00.000+00:00, "
             "on o3, o4: not today"
         ),
-    ]
-    assert [line for line in lines if line.startswith("waits")] == [
         (
-            "waits      a3: git tag ([approvals] shell; since 2026-11-02T10:07:00.000+00:00, "
-            "until 2026-11-03T10:00:00+00:00, on o3, o4)"
-        )
+            "           a3: git tag ([approvals] shell) · waits since 2026-11-02T10:07:00.000+00:00, "
+            "until 2026-11-03T10:00:00+00:00, on o3, o4"
+        ),
     ]
+    assert "waits      a3 shell: git tag" in lines
 
 
 RED = GoalVerdict(score=0.628, complete=False, missing="no measurement")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.reports import status
-from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.status import message_lines, next_steps
 from goalrunner.reports.tables import listing_text
@@ -24,7 +24,11 @@ NOW = datetime.fromisoformat(TIME) + timedelta(minutes=3)
 
 
 def status_text(values: dict[str, Any], folder: str = "", columns: int | None = None) -> str:
-    return laid_out(status.status_lines(Summary(values), NOW, folder), columns)
+    return laid_out(status.status_lines(RunSummary.read(values), NOW, folder), columns)
+
+
+def listed(values: list[dict[str, Any]], now: datetime, columns: int | None = None) -> str:
+    return listing_text(list(map(RunSummary.read, values)), now, columns)
 
 
 def test_a_complete_run() -> None:
@@ -111,7 +115,7 @@ def test_a_run_whose_process_is_gone_says_so() -> None:
     lost = summary(status="lost", stop_reason=None, exit_code=None, pid=7)
     said = status_text(lost)
     assert "status     lost: process 7 has ended unexpectedly; everything that it recorded is kept\n" in said
-    assert Summary(lost).exit_code == 4
+    assert RunSummary.read(lost).process_exit_code == 4
 
 
 def test_a_summary_that_cannot_be_read_is_shown_as_such() -> None:
@@ -136,7 +140,7 @@ def test_a_summary_that_cannot_be_read_is_shown_as_such() -> None:
     ],
 )
 def test_only_a_complete_run_gives_zero(changes: dict[str, Any], code: int) -> None:
-    assert Summary(summary(**changes)).exit_code == code
+    assert RunSummary.read(summary(**changes)).process_exit_code == code
 
 
 def test_the_list_of_runs_is_a_table() -> None:
@@ -149,7 +153,7 @@ def test_the_list_of_runs_is_a_table() -> None:
         objective="Write\n\x1b[31mmore\x1b[0m " + "words " * 20,
     )
     empty = {"run_id": "c3", "status": "unreadable"}
-    assert listing_text([summary(), other, empty], NOW, columns=100) == dedent("""\
+    assert listed([summary(), other, empty], NOW, columns=100) == dedent("""\
         RUN              STATUS      ROUNDS  SCORE  TOKENS  COST      STARTED    GOAL
         k3f9-make-parse  complete    2/10    1.00   41,210  $0.21     3 min ago  Make parse() accept empty…
         b2aa-try         capped      2       -      41,210  no price  3 min ago  Write more words words wor…
@@ -160,14 +164,14 @@ def test_the_list_of_runs_is_a_table() -> None:
 def test_a_narrow_terminal_is_spared_columns_and_no_row_is_longer_than_it() -> None:
     kept = {70: ["ROUNDS", "TOKENS", "STARTED"], 60: ["STARTED"], 40: []}
     for columns, names in kept.items():
-        rows = listing_text([summary()], NOW, columns=columns).splitlines()
+        rows = listed([summary()], NOW, columns=columns).splitlines()
         assert rows[0].split() == ["RUN", "STATUS", *names, "GOAL"]
         assert max(map(len, rows)) <= columns
     assert rows[1] == "k3f9-make-parse  complete  Make parse()…"
 
 
 def test_no_runs_is_an_empty_table() -> None:
-    assert listing_text([], NOW) == ""
+    assert listed([], NOW) == ""
 
 
 JSON = st.recursive(
@@ -181,8 +185,8 @@ JSON = st.recursive(
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(summary(), JSON)))
 def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) -> None:
     assert "status     " in status_text(values)
-    assert listing_text([values], NOW, columns=80).startswith("RUN")
-    assert isinstance(Summary(values).exit_code, int)
+    assert listed([values], NOW, columns=80).startswith("RUN")
+    assert isinstance(RunSummary.read(values).process_exit_code, int)
 
 
 def test_what_weakens_the_proof_stands_in_the_status() -> None:
@@ -194,10 +198,10 @@ def test_what_weakens_the_proof_stands_in_the_status() -> None:
 
 def test_labels_have_their_own_row_in_a_list_on_a_terminal() -> None:
     labelled = [summary(labels=["checks changed: tests/test_a.py", "flaky: tests"]), summary()]
-    rows = listing_text(labelled, NOW, columns=80).splitlines()
+    rows = listed(labelled, NOW, columns=80).splitlines()
     assert rows[2] == "  labels: checks changed, flaky"
     assert [row.startswith("k3f9") for row in rows] == [False, True, False, True]
-    assert "[checks changed, flaky] Make parse()" in listing_text(labelled, NOW)
+    assert "[checks changed, flaky] Make parse()" in listed(labelled, NOW)
 
 
 def test_a_red_validator_keeps_its_lines_in_the_status() -> None:
@@ -258,13 +262,13 @@ def test_what_is_not_known_is_no_nought(changes: dict[str, Any], spent: str, row
     values = summary(**changes)
     (said,) = [line for line in status_text(values).splitlines() if line.startswith("spent")]
     assert said.endswith(f" {spent}")
-    cells = re.split(r"  +", listing_text([values], NOW).splitlines()[1])
+    cells = re.split(r"  +", listed([values], NOW).splitlines()[1])
     assert cells[4:6] == row
 
 
 def commands(**values: object) -> list[str]:
     """Return the commands after a run with these values."""
-    summary = Summary({"run_id": "k3f9", "status": "capped", "tokens": 0, "cost_usd": 0.0, **values})
+    summary = RunSummary.read({"run_id": "k3f9", "status": "capped", "tokens": 0, "cost_usd": 0.0, **values})
     facts = list(next_steps(summary))
     assert all(fact.whole and fact.label for fact in facts)
     return [fact.text for fact in facts]

@@ -13,7 +13,7 @@ from goalrunner.app.checker import CHANGED_FILES, NEEDED_IGNORED, NOT_ISOLATED
 from goalrunner.app.resolve import SELF_JUDGED
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
-from goalrunner.reports.figures import Summary
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.narrative import waits_for
 from goalrunner.reports.status import label_lines, status_lines
@@ -60,8 +60,8 @@ NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00")
 WAITS = {"id": "a1", "kind": "shell", "action": "rm -rf\n build"}
 
 
-def summary(**values: object) -> Summary:
-    return Summary({"run_id": "k3f9", "status": "cancelled", "approvals": [WAITS], **values})
+def summary(**values: object) -> RunSummary:
+    return RunSummary.read({"run_id": "k3f9", "status": "cancelled", "approvals": [WAITS], **values})
 
 
 def test_the_header_names_what_waits() -> None:

@@ -15,12 +15,11 @@ from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.run_folder import RunFolder, list_runs
-from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import clean, one_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
-from goalrunner.reports.status import resuming, summary_of
+from goalrunner.reports.status import resuming
 
 ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
 WaitingRun = Annotated[Text, argument("RUN", "Id of a run; default: the one that waits.", options.run_ids)]
@@ -88,18 +87,17 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
     waiting = [
         one
-        for one in map(Summary, list_runs(runs.home()))
-        if (one.texts("open_questions") if verb == "answer" else one.waiting)
-        and one.status not in ("complete", "cancelled")
+        for one in map(RunSummary.read, list_runs(runs.home()))
+        if (one.open_questions if verb == "answer" else one.waiting) and one.status not in ("complete", "cancelled")
     ]
-    ended = [one.text("run_id") for one in waiting if one.status != "running"]
+    ended = [one.run_id for one in waiting if one.status != "running"]
     if len(ended) == 1:
         return runs.find(ended[0])
     if ended:
         hint = "\n".join(f"goal {command.replace('RUN', run)}" for run in ended[:_SHOWN])
         raise UsageError(f"{len(ended)} runs wait for {what}; name one of them", hint)
     if waiting:
-        run = waiting[0].text("run_id")
+        run = waiting[0].run_id
         raise UsageError(f"run {run} is active; answer at the terminal in which it was started")
     raise UsageError(f"no run waits for {what}", "goal list shows the runs")
 
@@ -163,7 +161,7 @@ def _next(state: RunState) -> str:
         return f"still waiting: {', '.join(item.id for item in state.waiting)}\n"
     if state.memory.open_questions:
         return f'questions still open: {len(state.memory.open_questions)}\ngoal answer {run} "..."\n'
-    return "\n".join(("To continue:", *resuming(summary_of(outcome_of(state), state)), ""))
+    return "\n".join(("To continue:", *resuming(RunSummary.of(state)), ""))
 
 
 def _value(state: RunState, **values: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
 from goalrunner.core.errors import RunNotFound, UsageError
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.records import run_folder
-from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,16 +53,16 @@ def is_file(path: Any) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
-def list_runs(*, json: bool = False, chosen: Callable[[Summary], bool] = bool, limit: int | None = None) -> int:
+def list_runs(*, json: bool = False, chosen: Callable[[RunSummary], bool] = bool, limit: int | None = None) -> int:
     """Print the runs, newest first; return 0."""
     from goalrunner.reports.tables import listing_text
 
     known = run_folder.list_runs(home())
-    found = [values for values in known if chosen(Summary(values))][:limit]
+    found = [values for values in known if chosen(RunSummary.read(values))][:limit]
     if not json and not found:
         none = f"No runs yet in {home()}. To start one: goal run goal.toml"
         output.complain("No run matches. goal list shows all of them." if known else none)
-    output.say(found if json else listing_text(found, datetime.now(UTC), output.columns()))
+    output.say(found if json else listing_text(list(map(RunSummary.read, found)), datetime.now(UTC), output.columns()))
     return 0
 
 
@@ -81,9 +81,10 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
         kind = "file" if is_file(reference) else "folder"
         hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
         raise UsageError(f"{reference} is a {kind}: give the objective to judge it by", hint) from None
-    summary = Summary(run_folder.read_summary(folder))
+    values = run_folder.read_summary(folder)
+    summary = RunSummary.read(values)
     if json:
-        output.say({**summary.values, "path": str(folder.path)})
+        output.say({**values, "path": str(folder.path)})
     else:
         output.say(output.laid_out(status_lines(summary, datetime.now(UTC), str(folder.path))))
-    return summary.exit_code
+    return summary.process_exit_code

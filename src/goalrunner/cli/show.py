@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, RecordError, UsageError
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import list_runs, read_summary
-from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import TranscriptRef
@@ -174,7 +174,7 @@ def watch(run: options.Run = None) -> int:
             show_live(records, progress, folder=str(folder.path), lost=lambda: not is_written(folder.events))
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
-    return Summary(read_summary(folder)).exit_code
+    return RunSummary.read(read_summary(folder)).process_exit_code
 
 
 def verify(run: options.Run = None, json: options.Json = False) -> int:

@@ -12,7 +12,7 @@ from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.drive import open_files
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
-from goalrunner.reports.figures import Summary
+from goalrunner.core.run_summary import RunSummary
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
@@ -150,12 +150,12 @@ def list_(
         raise UsageError("--workspace is empty", "write a folder, or remove it")
     place = os.path.realpath(os.path.expanduser(workspace)) if workspace else ""  # noqa: PTH111
 
-    def chosen(summary: Summary) -> bool:
+    def chosen(summary: RunSummary) -> bool:
         try:
-            began = datetime.fromisoformat(summary.text("started_at"))
+            began = datetime.fromisoformat(summary.started_at)
         except ValueError:
             began = datetime.min.replace(tzinfo=UTC)
-        is_there = not place or os.path.realpath(summary.text("workspace") or "/") == place
+        is_there = not place or os.path.realpath(summary.workspace or "/") == place
         return is_there and (not status or summary.status in status) and (since is None or began >= since)
 
     return runs.list_runs(json=json, chosen=chosen, limit=limit)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 from goalrunner.core.errors import titled
 
 if TYPE_CHECKING:
+    from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
 
 RUNNING = "running"
@@ -55,7 +56,8 @@ class RunSummary:
     handed: list[str] = field(default_factory=list)
     """Parts that only the calling program can provide."""
 
-    round: int = 0
+    round: int | None = None
+    """Rounds that have begun; None: not known."""
     round_ended: bool = False
     iterations: int = 0
     max_iterations: int | None = None
@@ -96,49 +98,56 @@ class RunSummary:
     @classmethod
     def of(cls, state: "RunState", *, lost: bool = False) -> "RunSummary":
         """Return the figures of a state. `lost`: the run has not ended, and its process is gone."""
-        from goalrunner.core.summary import approval_row, outcome_of
+        from goalrunner.core.summary import outcome_of
 
-        outcome = outcome_of(state, lost=lost)
-        goal, memory, verdict, usage = state.goal, state.memory, state.verdict, outcome.usage
-        total, judge = outcome.total, usage.get("judge")
+        memory = state.memory
+        summary = cls.of_outcome(outcome_of(state, lost=lost).model_copy(update={"verdict": state.verdict}))
+        summary.status = LOST if lost else state.status.value
+        summary.goal_file = state.goal_file
+        summary.current_step = memory.current_step
+        summary.completed_steps = list(memory.completed_steps)
+        summary.pending_steps = list(memory.pending_steps)
+        summary.handed = list(state.handed)
+        summary.round = state.round
+        summary.round_ended = state.round_ended
+        summary.max_iterations = state.plan.max_iterations
+        summary.unenforced = list(state.plan.unenforced)
+        summary.validators = [
+            {"name": item.name, "passed": item.passed, "summary": item.remark} for item in state.validators
+        ]
+        summary.updated_at = state.goal.updated_at
+        return summary
+
+    @classmethod
+    def of_outcome(cls, outcome: "GoalOutcome") -> "RunSummary":
+        """Return the figures of an outcome. The others have their defaults."""
+        verdict, total, judge = outcome.verdict, outcome.total, outcome.usage.get("judge")
         criteria = verdict.criteria if verdict else ()
         return cls(
-            run_id=goal.run_id,
-            parent=goal.parent,
-            objective=goal.description,
-            goal_file=state.goal_file,
-            workspace=state.workspace,
-            status=LOST if lost else state.status.value,
-            stop_reason=state.stop_reason.value if state.stop_reason else None,
-            message=state.message,
-            exit_code=outcome.exit_code if state.status != RUNNING else None,
-            current_step=memory.current_step,
-            completed_steps=list(memory.completed_steps),
-            pending_steps=list(memory.pending_steps),
-            open_questions=list(memory.open_questions),
-            approvals=[approval_row(item).model_dump(mode="json") for item in state.waiting],
-            handed=list(state.handed),
-            round=state.round,
-            round_ended=state.round_ended,
-            iterations=state.iterations,
-            max_iterations=state.plan.max_iterations,
-            limits=outcome.limits,
-            unenforced=list(state.plan.unenforced),
+            run_id=outcome.run_id,
+            parent=outcome.parent,
+            objective=outcome.objective,
+            workspace=outcome.workspace,
+            status=outcome.status.value,
+            stop_reason=outcome.stop_reason.value if outcome.stop_reason else None,
+            message=outcome.message,
+            exit_code=outcome.exit_code if outcome.status != RUNNING else None,
+            open_questions=list(outcome.questions),
+            approvals=[item.model_dump(mode="json") for item in outcome.approvals if item.decision == "waiting"],
+            iterations=outcome.iterations,
+            limits=dict(outcome.limits),
             score=verdict.score if verdict else None,
             complete=verdict.complete if verdict else False,
             missing=verdict.missing if verdict else "",
             criteria_satisfied=sum(criterion.satisfied for criterion in criteria),
             criteria_total=len(criteria),
-            derived_criteria=list(goal.derived_criteria),
-            validators=[
-                {"name": item.name, "passed": item.passed, "summary": item.remark} for item in state.validators
-            ],
+            derived_criteria=list(outcome.derived_criteria),
             labels=list(outcome.labels),
-            protected_changes=list(state.protected_changes),
-            check_environment=state.check_environment,
-            agent_model=state.models.get("agent", ""),
-            judge_model=state.models.get("judge", ""),
-            duration=state.elapsed,
+            protected_changes=list(outcome.protected_changes),
+            check_environment=outcome.check_environment,
+            agent_model=outcome.models.get("agent", ""),
+            judge_model=outcome.models.get("judge", ""),
+            duration=outcome.duration,
             tokens=total.known_tokens,
             estimated_tokens=total.estimated_tokens,
             uncounted_calls=total.uncounted_calls,
@@ -146,10 +155,9 @@ class RunSummary:
             known_cost_usd=total.known_cost_usd,
             judge_tokens=judge.known_tokens if judge else 0,
             judge_cost_usd=judge.cost_usd if judge else 0.0,
-            redacted=dict(state.redacted),
-            started_at=goal.created_at,
-            updated_at=goal.updated_at,
-            finished_at=state.ended_at,
+            redacted=dict(outcome.redacted),
+            started_at=outcome.started_at,
+            finished_at=outcome.finished_at,
         )
 
     @classmethod

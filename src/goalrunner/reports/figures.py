@@ -1,4 +1,4 @@
-"""Durations, tokens, dollars and limits as text; the summary of a run; JSON for a log."""
+"""Durations, tokens, dollars and limits as text; JSON for a log."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-
-from goalrunner.core.errors import titled
-from goalrunner.reports.layout import cut, one_line
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import DiffStat
     from goalrunner.core.outcome import Usage
+    from goalrunner.core.run_summary import RunSummary
 
 NO_PRICE = "no price"
 """Shown where dollars are unknown; never 0."""
@@ -139,107 +136,20 @@ def limits(values: Mapping[str, float | None]) -> str:
     return " · ".join(parts if parts[2:] else [*parts, "no budget"])
 
 
-RUNNING = "running"
-LOST = "lost"
-"""Shown for a run with the status `running` whose process is gone."""
-UNREADABLE = "unreadable"
-
-NOT_ENDED = 4
-"""Exit code of a run that has not ended, is lost or cannot be read."""
-LONGEST_ACTION = 120
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The values of `summary.json`, read with the type that each should have."""
-
-    values: Mapping[str, Any]
-
-    def text(self, key: str) -> str:
-        """Return a string; empty if there is none."""
-        value = self.values.get(key)
-        return value if isinstance(value, str) else ""
-
-    def number(self, key: str) -> float | None:
-        """Return a number; None if there is none."""
-        return _number(self.values.get(key))
-
-    def integer(self, key: str) -> int:
-        """Return a count; 0 if there is none."""
-        return int(self.number(key) or 0)
-
-    def texts(self, key: str) -> list[str]:
-        """Return a list of strings."""
-        value = self.values.get(key)
-        return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-    def tables(self, key: str) -> list[dict[str, Any]]:
-        """Return a list of tables."""
-        value = self.values.get(key)
-        return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-    def numbers(self, key: str) -> dict[str, float]:
-        """Return a table of numbers."""
-        value = self.values.get(key)
-        items = value.items() if isinstance(value, dict) else ()
-        return {name: number for name, item in items if (number := _number(item)) is not None}
-
-    @property
-    def status(self) -> str:
-        """The status."""
-        return self.text("status") or UNREADABLE
-
-    @property
-    def rounds(self) -> int:
-        """The rounds that were checked. A baseline that completes the run is its first iteration, but no round."""
-        is_baseline = self.status == "complete" and self.values.get("round") == 0
-        return 0 if is_baseline else self.integer("iterations")
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the run; 4 if it has none."""
-        code, ended = self.values.get("exit_code"), self.status not in (RUNNING, LOST, UNREADABLE)
-        return code if ended and isinstance(code, int) and not isinstance(code, bool) else NOT_ENDED
-
-    @property
-    def spend(self) -> str:
-        """Time, tokens and dollars in one line."""
-        time = elapsed(self.number("duration") or 0.0)
-        if not self.has_spent:
-            return time
-        tokens = used(self.tokens, self.integer("estimated_tokens"), self.integer("uncounted_calls"))
-        part = share(self.number("judge_cost_usd") or 0.0, self.number("cost_usd") or 0.0)
-        judge = f" (judge {part})" if part and self.integer("judge_tokens") else ""
-        return " · ".join((time, tokens, self.cost + judge))
-
-    @property
-    def tokens(self) -> int | None:
-        """The known tokens; None if nothing is known."""
-        number = self.number("tokens")
-        return None if number is None else int(number)
-
-    @property
-    def cost(self) -> str:
-        """Dollars as text."""
-        return paid(self.number("cost_usd"), self.number("known_cost_usd") or 0.0, self.integer("uncounted_calls"))
-
-    @property
-    def has_spent(self) -> bool:
-        """Whether anything was used, or may have been."""
-        return any(self.number(key) for key in ("tokens", "uncounted_calls", "known_cost_usd", "cost_usd"))
-
-    @property
-    def waiting(self) -> dict[str, str]:
-        """The approvals that wait: kind and action by id."""
-        found = {}
-        for one in self.tables("approvals"):
-            kind, action = str(one.get("kind", "?")), cut(one_line(str(one.get("action", ""))), LONGEST_ACTION)
-            found[str(one.get("id", "?"))] = titled(kind, action)
-        return found
+def spend(summary: RunSummary) -> str:
+    """Return time, tokens and dollars of a run: "3 min 12 s · 41,210 tokens · $0.21 (judge 6 %)"."""
+    time = elapsed(summary.duration)
+    if not summary.has_spent:
+        return time
+    tokens = used(summary.tokens, summary.estimated_tokens, summary.uncounted_calls)
+    part = share(summary.judge_cost_usd or 0.0, summary.cost_usd or 0.0)
+    judge = f" (judge {part})" if part and summary.judge_tokens else ""
+    return " · ".join((time, tokens, cost(summary) + judge))
 
 
-def _number(value: Any) -> float | None:
-    return value if type(value) in (int, float) and abs(value) < 1e300 else None  # True is not a number
+def cost(summary: RunSummary) -> str:
+    """Return the dollars of a run."""
+    return paid(summary.cost_usd, summary.known_cost_usd, summary.uncounted_calls)
 
 
 def redacted_line(counts: Mapping[str, float]) -> str:

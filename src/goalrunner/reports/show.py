@@ -14,13 +14,12 @@ from goalrunner.core.limits import at_work
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import Approval, RunState
+from goalrunner.core.run_summary import LOST, RunSummary
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
-from goalrunner.reports.figures import LOST, Summary
-from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line, output_lines
+from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.review import result_text
-from goalrunner.reports.status import closing_lines, next_steps, summary_of
+from goalrunner.reports.status import closing_lines, next_steps, progress_lines
 from goalrunner.reports.steps import LONGEST_WORDS
 
 if TYPE_CHECKING:
@@ -70,88 +69,87 @@ def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterato
         yield Fact("empty", "The log of this run has no events.")
         return
     yield Fact("folder", home_path(folder), whole=True)
-    ended, outcome = state.status is not GoalStatus.RUNNING, outcome_of(state)
-    if ended or not lost():
-        yield from closing_lines(outcome, state, shown=narrative.missing)
+    if state.status is not GoalStatus.RUNNING or not lost():
+        yield from closing_lines(outcome_of(state), state, shown=narrative.missing)
         return
+    summary = RunSummary.of(state, lost=True)
+    step = f"last seen while {at_work(state)} ran" if state.memory.current_step else "last seen between two steps"
+    rounds = f"{figures.count(state.iterations, 'round')} checked"
     yield Fact(LOST, "The process of this run has ended unexpectedly; everything that it recorded is kept.", "warn")
-    # No process is left that could report the usage of an interrupted turn.
-    outcome = outcome.model_copy(update={"usage": state.accounts(over=True)})
-    step, summary = state.memory.current_step, summary_of(outcome, state)
-    seen = f"last seen while {at_work(state)} ran" if step else "last seen between two steps"
-    yield Fact("", " · ".join((seen, f"{figures.count(state.iterations, 'round')} checked", summary.spend)))
-    yield from next_steps(Summary({**summary.values, "status": LOST}))
+    yield Fact("", " · ".join((step, rounds, figures.spend(summary))))
+    yield from next_steps(summary)
 
 
 def family_lines(run_id: str, summaries: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
     """Yield the parent of a run and the tree of its sub-goals, oldest first."""
-    found = {str(summary["run_id"]): Summary(summary) for summary in summaries}
-    parent = found[run_id].text("parent") if run_id in found else ""
-    below = sub_goals(run_id, list(reversed(summaries)))
-    tree = ["└ " * (depth - 1) + _relative(str(summary["run_id"]), found) for depth, summary in below]
-    if parent:
-        yield Fact("parent", _relative(parent, found), whole=True)
+    runs = {str(values["run_id"]): RunSummary.read(values) for values in summaries}
+    if run_id in runs and (parent := runs[run_id].parent):
+        yield Fact("parent", _relative(parent, runs), whole=True)
+    tree = []
+    for depth, values in sub_goals(run_id, list(reversed(summaries))):
+        tree.append("└ " * (depth - 1) + _relative(str(values["run_id"]), runs))
     yield from facts("sub-goals", tree, whole=True)
 
 
-def _relative(run_id: str, found: Mapping[str, Summary]) -> str:
-    summary = found.get(run_id)
-    return f"{run_id} · {summary.status} · {summary.text('objective')}" if summary else f"{run_id} · not found"
+def _relative(run_id: str, runs: Mapping[str, RunSummary]) -> str:
+    summary = runs.get(run_id)
+    return f"{run_id} · {summary.status} · {summary.objective}" if summary else f"{run_id} · not found"
 
 
 def events_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
     """Yield one line per record, in memory that does not grow with the log."""
     for record in records:
-        values = ((name, value) for name, value in record.event if isinstance(value, str | int | float))
-        shown = [f"{name} {value}" for name, value in values if name != "type" and value not in ("", 0)]
+        values = []
+        for name, value in record.event:
+            if name != "type" and isinstance(value, str | int | float) and value not in ("", 0):
+                values.append(f"{name} {value}")
         head = f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {record.event.type:<21}"
-        yield cut(f"{head}  {one_line(' · '.join(shown))}", columns or _LONGEST_EVENT).rstrip() + "\n"
+        line = cut(f"{head}  {one_line(' · '.join(values))}", columns or _LONGEST_EVENT)
+        yield f"{line.rstrip()}\n"
 
 
 def state_lines(state: RunState) -> Iterator[Line]:
     """Yield the state of a run."""
-    memory = state.memory
-    if state.status is GoalStatus.RUNNING:
-        doing = (memory.current_step or "between two steps").replace("-", " ")
-    else:
-        doing = f"nothing: the run is {state.status}" + (f" ({state.stop_reason})" if state.stop_reason else "")
-    evidence = memory.step_evidence
+    memory, evidence = state.memory, state.memory.step_evidence
     yield Fact("goal", state.goal.description, beside=("run", state.goal.run_id))
     yield Fact("event", f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time")
-    yield Fact("doing", doing)
-    steps: dict[str, Sequence[str]] = {
-        "done": [f"{step} ({evidence[step]})" if evidence.get(step) else step for step in memory.completed_steps],
+    yield Fact("doing", _doing(state))
+    yield from progress_lines(RunSummary.of(state))
+    done = [f"{step} ({evidence[step]})" if evidence.get(step) else step for step in memory.completed_steps]
+    lists: dict[str, Sequence[str]] = {
+        "done": done,
         "pending": memory.pending_steps,
-        "questions": memory.open_questions,
-        "waits": [_approval(item) for item in state.waiting],
         "protected": state.protected_changes,
         "evidence": memory.evidence_refs,
         "names": [f"{name} ({ref})" for name, ref in memory.evidence_names.items()],
     }
-    for label, items in steps.items():
+    for label, items in lists.items():
         if items:
             more = f"{len(items) - _NEWEST} before · " if len(items) > _NEWEST else ""
             yield Fact(label, more + ", ".join(items[-_NEWEST:]))
-    decided = [_approval(item) for item in state.approvals if item.decision is not None]
-    yield from facts("approvals", decided[-_NEWEST:])
-    if state.verdict is not None:
-        yield Fact("verdict", f"{result_text(state.verdict)} · by the {state.verdict.source}")
-        if state.verdict.missing:
-            yield from output_lines("missing", state.verdict.missing)
+    yield from facts("approvals", map(_approval, state.approvals[-_NEWEST:]))
     yield Fact("spent", " · ".join(figures.spent(state.spent())))
     yield Fact("why", why(state))
 
 
+def _doing(state: RunState) -> str:
+    if state.status is GoalStatus.RUNNING:
+        return (state.memory.current_step or "between two steps").replace("-", " ")
+    reason = f" ({state.stop_reason})" if state.stop_reason else ""
+    return f"nothing: the run is {state.status}{reason}"
+
+
 def _approval(item: Approval) -> str:
     """Return an approval with its rule, its evidence, and its decision or since when it waits."""
-    rests_on = f", on {', '.join(item.evidence_refs[-_NEWEST:])}" if item.evidence_refs else ""
+    evidence = f", on {', '.join(item.evidence_refs[-_NEWEST:])}" if item.evidence_refs else ""
+    asked = f"{item.id}: {item.action} ({item.rule})"
     if item.decision is None:
         until = f", until {item.expires_at}" if item.expires_at else ""
-        return f"{item.id}: {item.action} ({item.rule}; since {item.requested_at}{until}{rests_on})"
+        return f"{asked} · waits since {item.requested_at}{until}{evidence}"
+    decision = figures.decision_text(item.decision, item.by, guarded=item.guarded)
     done = ", done" if item.used and item.decision == "approved" else ""
-    said = figures.decision_text(item.decision, item.by, guarded=item.guarded)
     reason = f": {item.reason}" if item.reason else ""
-    return f"{item.id}: {item.action} ({item.rule}) · {said} at {item.decided_at}{rests_on}{done}{reason}"
+    return f"{asked} · {decision} at {item.decided_at}{evidence}{done}{reason}"
 
 
 def why(state: RunState) -> str:

@@ -8,13 +8,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import listed, ways_on
+from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
-from goalrunner.reports.figures import LOST, RUNNING, UNREADABLE, Summary, redacted_line
+from goalrunner.reports.figures import redacted_line
 from goalrunner.reports.layout import (
     TAIL,
     Fact,
     Line,
     Tone,
+    cut,
     facts,
     home_path,
     known,
@@ -57,7 +59,6 @@ _WRONG_KEYS = {
     "impossible": "objective, success_criteria or validators",
 }
 """The keys to correct after failures that are mostly errors in the goal file, which a resumed run does not read again."""
-_OF_OUTCOME = {"run_id", "status", "stop_reason", "message", "iterations", "limits", "duration", "protected_changes"}
 _NOT_EDITABLE = "; not editable)"
 _NAMED = 3
 """Paths that a command names."""
@@ -66,8 +67,9 @@ _UNMATCHED = ("protect: ", "editable: ")
 """Beginnings of notes about patterns that match no file."""
 _REVERTED = 5
 """Most paths in the command that restores unverified files."""
-_TAIL = 5
-"""Lines of a failed validator's output that a status shows."""
+_MISSING_LINES = 5
+"""Lines of what is missing that a status shows."""
+_LONGEST_ACTION = 120
 _TONES: dict[str, Tone] = {
     "complete": "good",
     "capped": "bad",
@@ -89,71 +91,79 @@ def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) ->
                 yield Fact("", f"{one.id} was {said} at {figures.moment(one.decided_at)}.")
 
 
-def status_lines(summary: Summary, now: datetime, folder: str = "") -> Iterator[Line]:
+def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterator[Line]:
     """Yield state, rounds, verdict, limits and spend of a run."""
-    yield from known({"run": summary.text("run_id"), "goal": summary.text("objective"), "status": _status(summary)})
+    yield from known({"run": summary.run_id, "goal": summary.objective, "status": _status(summary)})
     if summary.status != "complete":
-        yield from message_lines(summary.text("message"))
-    readable = summary.text("status") != UNREADABLE
-    if readable:
-        yield from _progress(summary)
+        yield from message_lines(summary.message)
+    if summary.status != UNREADABLE:
+        yield from progress_lines(summary)
         yield from _setting(summary, now)
     yield from known({"folder": home_path(folder)}, whole=True)
-    if readable:
+    if summary.status != UNREADABLE:
         yield from next_steps(summary)
 
 
-def _status(summary: Summary) -> str:
-    status, reason, step = summary.status, summary.text("stop_reason"), summary.text("current_step")
-    if status == LOST:
-        return f"{LOST}: process {summary.integer('pid')} has ended unexpectedly; everything that it recorded is kept"
-    if status == RUNNING:
-        return f"{RUNNING}: {step}" if step else RUNNING
-    return f"{status} ({reason.replace('_', ' ')})" if reason else status
+def _status(summary: RunSummary) -> str:
+    if summary.status == LOST:
+        return f"{LOST}: process {summary.pid} has ended unexpectedly; everything that it recorded is kept"
+    if summary.status == RUNNING:
+        return f"{RUNNING}: {summary.current_step}" if summary.current_step else RUNNING
+    reason = (summary.stop_reason or "").replace("_", " ")
+    return f"{summary.status} ({reason})" if reason else summary.status
 
 
-def _progress(summary: Summary) -> Iterator[Line]:
-    rounds, limit = summary.rounds, summary.number("max_iterations")
-    yield Fact("rounds", f"{rounds} of {int(limit)}" if limit is not None else f"{rounds}, no limit")
-    value = summary.number("score")
-    if value is None:
-        yield Fact("verdict", "none yet" if summary.status == RUNNING else "none")
-    else:
-        parts = [figures.score(value), "complete" if summary.values.get("complete") is True else "not complete"]
-        if total := summary.integer("criteria_total"):
-            parts.append(f"{summary.integer('criteria_satisfied')} of {figures.count(total, 'criterion', 'criteria')}")
-        yield Fact("verdict", " · ".join(parts))
-    if derived := summary.texts("derived_criteria"):
-        yield from facts("criteria", [f"{derived[0]} (derived by the judge)", *derived[1:]], whole=True)
-    if summary.text("missing"):
-        yield from output_lines("missing", summary.text("missing"), _TAIL)
-    checks = [
-        f"{'✓' if check.get('passed') is True else '✗'} {check.get('name', '?')}  {check.get('summary', '')}"
-        for check in summary.tables("validators")
-    ]
+def progress_lines(summary: RunSummary) -> Iterator[Line]:
+    """Yield how far a run is: rounds, verdict, checks, and what waits for a person."""
+    limit = summary.max_iterations
+    yield Fact("rounds", f"{summary.checked_rounds}{', no limit' if limit is None else f' of {limit}'}")
+    yield Fact("verdict", _verdict(summary))
+    if summary.derived_criteria:
+        first, *others = summary.derived_criteria
+        yield from facts("criteria", [f"{first} (derived by the judge)", *others], whole=True)
+    if summary.missing:
+        yield from output_lines("missing", summary.missing, _MISSING_LINES)
+    checks = []
+    for check in summary.validators:
+        mark = "✓" if check.get("passed") is True else "✗"
+        checks.append(f"{mark} {check.get('name', '?')}  {check.get('summary', '')}")
     yield from facts("checks", checks)
     for identifier, action in summary.waiting.items():
-        yield Fact("waits", f"{identifier} {action}", tone="warn")
+        yield Fact("waits", f"{identifier} {cut(one_line(action), _LONGEST_ACTION)}", tone="warn")
         if summary.status == RUNNING:
             yield Fact("", "Answer at the terminal in which the run was started.")
-    yield from (Fact("question", question, tone="warn") for question in summary.texts("open_questions"))
+    for question in summary.open_questions:
+        yield Fact("question", question, tone="warn")
 
 
-def _setting(summary: Summary, now: datetime) -> Iterator[Line]:
-    judge = model_name(summary.text("judge_model")) or "none; the validators decide"
-    yield from known({"agent": model_name(summary.text("agent_model")), "judge": judge})
-    yield from label_lines(summary.texts("labels"))
-    last = ("updated", "updated_at") if summary.status in (RUNNING, LOST) else ("ended", "finished_at")
-    times = [(label, summary.text(key)) for label, key in (("started", "started_at"), last)]
+def _verdict(summary: RunSummary) -> str:
+    if summary.score is None:
+        return "none yet" if summary.status == RUNNING else "none"
+    parts = [figures.score(summary.score), "complete" if summary.complete else "not complete"]
+    if total := summary.criteria_total:
+        parts.append(f"{summary.criteria_satisfied} of {figures.count(total, 'criterion', 'criteria')}")
+    return " · ".join(parts)
+
+
+def _setting(summary: RunSummary, now: datetime) -> Iterator[Line]:
+    judge = model_name(summary.judge_model) or "none; the validators decide"
+    yield from known({"agent": model_name(summary.agent_model), "judge": judge})
+    yield from label_lines(summary.labels)
+    is_open = summary.status in (RUNNING, LOST)
     yield from known(
         {
-            "limits": figures.limits(summary.numbers("limits")),
-            "spent": summary.spend,
-            "redacted": redacted_line(summary.numbers("redacted")),
-            "workspace": home_path(summary.text("workspace")),
-            **{label: f"{figures.moment(when)} · {figures.age(when, now)}".rstrip(" ·") for label, when in times},
+            "limits": figures.limits(summary.limits),
+            "spent": figures.spend(summary),
+            "redacted": redacted_line(summary.redacted),
+            "workspace": home_path(summary.workspace),
+            "started": _when(summary.started_at, now),
+            "updated" if is_open else "ended": _when(summary.updated_at if is_open else summary.finished_at, now),
         }
     )
+
+
+def _when(moment: str, now: datetime) -> str:
+    return " · ".join(filter(None, (figures.moment(moment), figures.age(moment, now))))
 
 
 def closing_lines(
@@ -167,18 +177,10 @@ def closing_lines(
     yield Fact(outcome.status.value, figures_text(outcome, state), _TONES.get(outcome.status.value, "plain"))
     if not outcome.passed:
         yield from message_lines(outcome.message)
-        ended = state is not None and state.round > 0 and outcome.status != RUNNING
-        red = [result for result in state.validators if not result.passed] if state and ended else []
-        verdict = outcome.verdict
-        by_judge = verdict is not None and (verdict.source == "judge" or not red)
-        if verdict is not None and by_judge and verdict.missing not in ("", shown):
-            # A run that was stopped within a round has only the validators' results of a round before.
-            older = state.counted if state and verdict.source == "validators" and state.counted < state.round else 0
-            yield from output_lines(f"round {older}" if older > 0 else "missing", verdict.missing)
-        for result in red:
-            yield from output_lines("validator", _red_text(result), TAIL, "bad")
-        unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
-        yield from (Fact("note", note, "warn") for note in unmatched)
+        yield from _missing_lines(outcome, state, shown)
+        for note in state.notes if state else ():
+            if note.startswith(_UNMATCHED):
+                yield Fact("note", note, "warn")
     yield from label_lines(outcome.labels, outcome.approvals)
     if outcome.passed and any(label.startswith("not verified") for label in outcome.labels):
         options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
@@ -192,44 +194,52 @@ def closing_lines(
     yield from next_steps(summary_of(outcome, state))
 
 
-def _red_text(result: ValidatorResult) -> str:
+def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> Iterator[Line]:
+    """Yield what the last verdict misses, unless it is shown already, and the output of the validators that failed."""
+    has_ended = state is not None and state.round > 0 and outcome.status != RUNNING
+    failed = [result for result in state.validators if not result.passed] if state and has_ended else []
+    verdict = outcome.verdict
+    if verdict is not None and verdict.missing not in ("", shown) and (verdict.source == "judge" or not failed):
+        label = "missing"
+        if state and verdict.source == "validators" and 0 < state.counted < state.round:
+            # The run was stopped within a round: the results are those of a round before.
+            label = f"round {state.counted}"
+        yield from output_lines(label, verdict.missing)
+    for result in failed:
+        yield from output_lines("validator", _failure_text(result), TAIL, "bad")
+
+
+def _failure_text(result: ValidatorResult) -> str:
     """Return the remark on a failed validator, and its output unless the remark contains all of it."""
     head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
-    is_shown = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
-    return head if is_shown else f"{head}\n{feedback}"
+    is_contained = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
+    return head if is_contained else f"{head}\n{feedback}"
 
 
 def figures_text(outcome: GoalOutcome, state: RunState | None = None) -> str:
     """Return rounds, time, tokens, dollars and changes: "2 rounds · 3 min 12 s · 41,210 tokens · $0.21"."""
     summary = summary_of(outcome, state)
-    is_early = outcome.passed and not summary.rounds
-    rounds = "before round 1" if is_early else figures.count(summary.rounds, "round")
-    return " · ".join([rounds, summary.spend, *figures.diff_stat(outcome.changes)])
+    is_early = outcome.passed and not summary.checked_rounds
+    rounds = "before round 1" if is_early else figures.count(summary.checked_rounds, "round")
+    return " · ".join([rounds, figures.spend(summary), *figures.diff_stat(outcome.changes)])
 
 
-def summary_of(outcome: GoalOutcome, state: RunState | None = None) -> Summary:
-    """Return the values of an outcome's summary that its figures and commands depend on; most commands need the state."""
-    from goalrunner.core.summary import spend_of
-
-    by_judge = outcome.verdict is not None and outcome.verdict.source == "judge"
-    values = {
-        **outcome.model_dump(mode="json", include=_OF_OUTCOME),
-        **spend_of(outcome.usage),
-        "approvals": [vars(item) for item in outcome.approvals if item.decision == "waiting"],
-        "open_questions": list(outcome.questions),
-        "criteria_total": max(len(outcome.verdict.criteria), 1) if outcome.verdict and by_judge else 0,
-    }
+def summary_of(outcome: GoalOutcome, state: RunState | None = None) -> RunSummary:
+    """Return the figures of an outcome; `state` adds what the commands that come next depend on."""
+    summary = RunSummary.of_outcome(outcome)
     if state is not None:
-        values |= {"goal_file": state.goal_file, "handed": list(state.handed), "round_ended": state.round_ended}
-        values |= {"unenforced": list(state.plan.unenforced), "round": state.round}
-    return Summary(values)
+        summary.goal_file = state.goal_file
+        summary.handed = list(state.handed)
+        summary.round = state.round
+        summary.round_ended = state.round_ended
+        summary.unenforced = list(state.plan.unenforced)
+    return summary
 
 
-def next_steps(summary: Summary) -> Iterator[Fact]:
+def next_steps(summary: RunSummary) -> Iterator[Fact]:
     """Yield a line for each command; none after a complete run."""
-    run = summary.text("run_id")
-    if run and summary.status != "complete":
-        for label, command in list(_commands(summary)) or [("details", f"goal show {run}")]:
+    if summary.run_id and summary.status != "complete":
+        for label, command in list(_commands(summary)) or [("details", f"goal show {summary.run_id}")]:
             yield Fact(label, command, whole=True)
 
 
@@ -242,57 +252,75 @@ def message_lines(message: str) -> Iterator[Fact]:
     yield from (Fact("", line, whole=index > 0) for index, line in enumerate(lines) if not line.startswith(_REPLACED))
 
 
-def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
-    run, file, reason = summary.text("run_id"), shlex.quote(summary.text("goal_file")), summary.text("stop_reason")
+def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """Yield the commands that come next, each with its label."""
+    run, file, reason = summary.run_id, shlex.quote(summary.goal_file), summary.stop_reason or ""
     if summary.status == RUNNING:
         yield "follow", f"goal watch {run}"
         return
-    has_file = bool(summary.text("goal_file"))
-    early = has_file and summary.status == "failed" and not summary.integer("iterations")
-    keys = "[critic]" if summary.text("message").startswith("the critic ") else _WRONG_KEYS.get(reason, "")
-    is_named = keys in summary.text("message")  # an agent also fails for other reasons
-    is_early_error = early and reason in _WRONG_KEYS and (reason != "agent_failed" or is_named)
-    is_wrong = has_file and (reason in ("impossible", "baseline_green") or is_early_error)
-    if reason != "cancelled" and not is_wrong and not summary.texts("handed"):
-        yield from _going_on(summary)
+    wrong_keys = _wrong_keys(summary)
+    if reason != "cancelled" and wrong_keys is None and not summary.handed:
+        yield from _ways_on(summary)
     # The goal of a run is fixed, so a wider `editable` needs a new run.
-    changes = summary.texts("protected_changes")
+    changes = summary.protected_changes
     if paths := [line.rpartition(" (")[0] for line in changes if line.endswith(_NOT_EDITABLE)]:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-        start = f", then: goal run {file}" if has_file else ""
+        start = f", then: goal run {file}" if summary.goal_file else ""
         yield "or allow", f"editable = [..., {listed(paths[:_NAMED])}]{more} in [workspace]{start}"
-    if is_wrong and (reason != "environment_failed" or is_named):
-        yield "correct", f"{keys} in {file}"
-    if early or is_wrong:
+    if wrong_keys:
+        yield "correct", f"{wrong_keys} in {file}"
+    if wrong_keys is not None or _failed_early(summary):
         yield "start over", f"goal run {file}"
-    if summary.values.get("round_ended") is True:
+    if summary.round_ended:
         yield "changes", f"goal diff {run}"
-    if summary.integer("criteria_total"):
+    if summary.criteria_total:
         yield "evidence", f"goal show {run} --evidence"
 
 
-def _going_on(summary: Summary) -> Iterator[tuple[str, str]]:
-    run, questions = summary.text("run_id"), summary.texts("open_questions")
+def _failed_early(summary: RunSummary) -> bool:
+    return bool(summary.goal_file) and summary.status == "failed" and not summary.iterations
+
+
+def _wrong_keys(summary: RunSummary) -> str | None:
+    """Return the keys of the goal file to correct; None if the file is not the cause, empty if the keys are not known."""
+    reason = summary.stop_reason or ""
+    keys = "[critic]" if summary.message.startswith("the critic ") else _WRONG_KEYS.get(reason, "")
+    is_named = keys in summary.message  # an agent, or a setup, also fails for other reasons
+    if summary.goal_file and reason in ("impossible", "baseline_green"):
+        return keys
+    if not _failed_early(summary) or reason not in _WRONG_KEYS or (reason == "agent_failed" and not is_named):
+        return None
+    return "" if reason == "environment_failed" and not is_named else keys
+
+
+def _ways_on(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """Yield the commands with which the run goes on."""
+    run = summary.run_id
     for identifier in summary.waiting:
         yield "accept", f"goal approve {run} {identifier}"
         yield "reject", f'goal deny {run} {identifier} --reason "..."'
-    if questions:
+    if summary.open_questions:
         yield "answer", f'goal answer {run} "..."'
-    if summary.text("stop_reason") != "baseline_green":  # the goal of a run is fixed
-        going_on = "then" if questions or summary.waiting else "continue"
-        for command in resuming(summary):
-            yield "no limit" if command.endswith(" inf") else going_on, command
+    if summary.stop_reason == "baseline_green":  # the goal of a run is fixed
+        return
+    label = "then" if summary.open_questions or summary.waiting else "continue"
+    for command in resuming(summary):
+        yield "no limit" if command.endswith(" inf") else label, command
 
 
-def resuming(summary: Summary) -> list[str]:
+def resuming(summary: RunSummary) -> list[str]:
     """Return `goal resume` with the options that the run needs to go on: a command for each way."""
-    reason, unknown = summary.text("stop_reason"), list[str]()
-    names = {"max_iterations": "iterations", "timeout": "duration", "tokens": "tokens", "cost_usd": "known_cost_usd"}
-    used = {limit: summary.number(name) or 0 for limit, name in names.items()}
-    # summary.json does not say which budgets count only what is known.
-    if reason == "budget_exhausted" or "unenforced" in summary.values:
-        is_unknown = {"tokens": summary.integer("uncounted_calls"), "cost_usd": summary.number("cost_usd") is None}
-        unknown = [name for name in is_unknown if is_unknown[name] and name not in summary.texts("unenforced")]
-    ways = ways_on(summary.numbers("limits"), used, reason, unknown) or [""]
+    reason, unknown = summary.stop_reason or "", []
+    if summary.uncounted_calls and "tokens" not in summary.unenforced:
+        unknown.append("tokens")
+    if summary.cost_usd is None and "cost_usd" not in summary.unenforced:
+        unknown.append("cost_usd")
+    used = {
+        "max_iterations": summary.iterations,
+        "timeout": summary.duration,
+        "tokens": summary.tokens or 0,
+        "cost_usd": summary.known_cost_usd,
+    }
     note = '--note "..."' if reason in ("stalled", "impossible", "denied") else ""
-    return [" ".join(filter(None, ("goal resume", summary.text("run_id"), way, note))) for way in ways]
+    ways = ways_on(summary.limits, used, reason, unknown) or [""]
+    return [" ".join(filter(None, ("goal resume", summary.run_id, way, note))) for way in ways]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.reports import figures
-from goalrunner.reports.figures import LONGEST_ACTION, RUNNING, Summary
 from goalrunner.reports.layout import Fact, Line, cut, lines_text, one_line, table, table_room, wrap
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS", "STARTED")
 """Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
 _ROWS = 4
 """Rows of a terminal that the labels of a run may take."""
+_LONGEST_QUESTION = 120
 _WAITING = 5
 """Waiting runs that are listed below the table."""
 
@@ -87,11 +88,12 @@ def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | No
     """Return a row for each item, oldest first; empty for none. `columns` is the width of a terminal."""
     rows: list[tuple[str, ...]] = [_MEMORY_HEADINGS]
     for item in items:
-        expires = item.expires_at[:10] if item.expires_at else "never"
         source = f"{item.source_ref} of {one_line(item.run_id)}"
-        until = "expired" if item.is_expired(now) else expires
-        named = (item.memory_id, item.kind, one_line(item.owner), source, item.sensitivity, until, one_line(item.text))
-        rows.append(named)
+        until = item.expires_at[:10] if item.expires_at else "never"
+        if item.is_expired(now):
+            until = "expired"
+        row = (item.memory_id, item.kind, one_line(item.owner), source, item.sensitivity, until, one_line(item.text))
+        rows.append(row)
     return lines_text(table(rows, columns, _MIN_TEXT)) if items else ""
 
 
@@ -108,16 +110,16 @@ def forgotten_text(items: Sequence[MemoryItem]) -> str:
     return lines_text([f"forgotten  {item.memory_id}  {one_line(item.text)}" for item in items])
 
 
-def listing_text(summaries: Sequence[Mapping[str, Any]], now: datetime, columns: int | None = None) -> str:
+def listing_text(summaries: Sequence[RunSummary], now: datetime, columns: int | None = None) -> str:
     """Return a row for each run, in the order given; empty for none. `columns` is the width of a terminal.
 
     On a terminal, goals are cut to the width, columns are left out if that is not enough, and labels have a row of
     their own.
     """
-    shown = [Summary(summary) for summary in summaries]
-    if not shown:
+    if not summaries:
         return ""
-    cells: list[tuple[str, ...]] = [_RUN_HEADINGS, *(_run_cells(summary, now, columns is None) for summary in shown)]
+    cells: list[tuple[str, ...]] = [_RUN_HEADINGS]
+    cells += (_run_cells(summary, now, with_labels=columns is None) for summary in summaries)
     for name in _DISPENSABLE:
         if columns is None or table_room(cells, columns) >= _MIN_GOAL:
             break
@@ -125,43 +127,53 @@ def listing_text(summaries: Sequence[Mapping[str, Any]], now: datetime, columns:
         cells = [(*row[:place], *row[place + 1 :]) for row in cells]
     heading, *rows = table(cells, columns, _NARROWEST)
     lines = [heading]
-    for row, summary in zip(rows, shown, strict=True):
+    for row, summary in zip(rows, summaries, strict=True):
         lines.append(row)
-        if columns is not None and (names := _label_names(summary)):
-            lines += [f"  {part}" for part in wrap(f"labels: {names}", columns - 2, _ROWS)]
-    waiting = [line for line in map(waiting_line, shown) if line]
-    more = [f"and {len(waiting) - _WAITING} more runs wait"] if len(waiting) > _WAITING else []
-    return lines_text([*lines, *([""] if waiting else []), *waiting[:_WAITING], *more])
+        if columns is not None and summary.labels:
+            labels = wrap(f"labels: {_label_names(summary)}", columns - 2, _ROWS)
+            lines += [f"  {part}" for part in labels]
+    waiting = [line for line in map(waiting_line, summaries) if line]
+    if waiting:
+        lines += ["", *waiting[:_WAITING]]
+    if len(waiting) > _WAITING:
+        lines.append(f"and {len(waiting) - _WAITING} more runs wait")
+    return lines_text(lines)
 
 
-def _run_cells(summary: Summary, now: datetime, labelled: bool) -> tuple[str, ...]:
-    score, limit = summary.number("score"), summary.number("max_iterations")
-    rounds, names, tokens = summary.rounds, _label_names(summary), summary.tokens
-    known = UNKNOWN if tokens is None else f"{'>= ' if summary.integer('uncounted_calls') else ''}{tokens:,}"
-    cost = summary.cost.replace(figures.UNKNOWN_COST, UNKNOWN).replace("at least ", ">= ")
+def _run_cells(summary: RunSummary, now: datetime, *, with_labels: bool) -> tuple[str, ...]:
+    limit, names = summary.max_iterations, _label_names(summary)
+    goal = f"[{names}] {summary.objective}" if with_labels and names else summary.objective
+    tokens = cost = "-"
+    if summary.has_spent:
+        tokens = UNKNOWN
+        if summary.tokens is not None:
+            tokens = f"{'>= ' if summary.uncounted_calls else ''}{summary.tokens:,}"
+        cost = figures.cost(summary).replace(figures.UNKNOWN_COST, UNKNOWN).replace("at least ", ">= ")
     return (
-        one_line(summary.text("run_id")),
+        one_line(summary.run_id),
         one_line(summary.status),
-        f"{rounds}/{int(limit)}" if limit is not None else str(rounds),
-        figures.score(score) if score is not None else "-",
-        *((known, cost) if summary.has_spent else ("-", "-")),
-        figures.age(summary.text("started_at"), now) or "-",
-        one_line((f"[{names}] " if labelled and names else "") + summary.text("objective")),
+        str(summary.checked_rounds) if limit is None else f"{summary.checked_rounds}/{limit}",
+        "-" if summary.score is None else figures.score(summary.score),
+        tokens,
+        cost,
+        figures.age(summary.started_at, now) or "-",
+        one_line(goal),
     )
 
 
-def _label_names(summary: Summary) -> str:
+def _label_names(summary: RunSummary) -> str:
     """Return the labels of a run without their paths."""
-    return one_line(", ".join(dict.fromkeys(label.partition(":")[0] for label in summary.texts("labels"))))
+    names = dict.fromkeys(label.partition(":")[0] for label in summary.labels)
+    return one_line(", ".join(names))
 
 
-def waiting_line(summary: Summary) -> str:
+def waiting_line(summary: RunSummary) -> str:
     """Return a line for a list of runs with the command that shows what waits; empty if nothing does."""
-    run, questions = one_line(summary.text("run_id")), summary.texts("open_questions")
+    run, questions = one_line(summary.run_id), summary.open_questions
     if summary.status == RUNNING:
         return ""
     if summary.waiting:
         return f"{run} waits for your approval: goal status {run}"
-    if summary.text("stop_reason") == "question_open" and questions:
-        return f'{run} asks: {cut(one_line(questions[0]), LONGEST_ACTION)}  goal answer {run} "..."'
+    if summary.stop_reason == "question_open" and questions:
+        return f'{run} asks: {cut(one_line(questions[0]), _LONGEST_QUESTION)}  goal answer {run} "..."'
     return ""
