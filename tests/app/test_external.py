@@ -21,6 +21,7 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.event_log import read_records
 from tests.support.command_line import WITH_PLAIN
 from tests.support.external import preset
+from tests.support.model_server import Answer, ModelServer, fail, say
 from tests.support.sandboxes import needs_sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
@@ -51,6 +52,24 @@ async def run(goal: Goal, home: Path) -> tuple[GoalOutcome, list[Any]]:
     """Run it; gives the outcome and the events."""
     outcome = await session.arun(goal, RunOptions(home=home))
     return outcome, [record.event for record in read_records(Path(outcome.run_path) / "events.jsonl")]
+
+
+@pytest.mark.parametrize("refusal", [fail(401, "Incorrect API key provided: abc."), None])
+async def test_the_judge_of_an_external_agent_is_asked_for_one_token_before_the_first_round(
+    refusal: Answer | None, place: Path, tmp_path: Path
+) -> None:
+    agent = AgentConfig(use="command", command=("echo 3 > done",))
+    with ModelServer([refusal or say("y"), *([] if refusal else [say("no JSON")] * 9)]) as server:
+        judge = JudgeConfig("openai/judge", api_base=server.base_url, params={"timeout": 20})
+        outcome, events = await run(goal(place, agent, judge=judge, max_iterations=1), tmp_path / "home")
+    assert server.bodies[0]["max_tokens"] == 1
+    if refusal:
+        assert (outcome.status, outcome.iterations) == ("failed", 0)
+        assert "the key for openai/judge is missing (401)" in outcome.message
+    else:
+        assert outcome.iterations == 1
+        names = [event.type for event in events if event.type in ("usage_recorded", "round_started")]
+        assert names[:2] == ["usage_recorded", "round_started"]
 
 
 async def test_a_script_that_edits_files_is_an_agent(place: Path, tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ from pydantic import BaseModel, RootModel, TypeAdapter
 if {moved}:
     sys.modules["pydantic._internal._config"] = None
 from goalrunner.llm import library
+from goalrunner.system import take_process
+take_process()
 class After(library.litellm().Model):
     pass
 model = library.litellm().Model
@@ -153,3 +155,42 @@ def test_other_threads_may_log_during_the_import(tmp_path: Path) -> None:
     said = _run(LOGGING, tmp_path).splitlines()
     assert set(said[:-1]) == {"said"}
     assert said[-1] == "True True ['SecretRedactionFilter']"
+
+
+GUEST = """
+import gc, json, logging, os, sys, warnings
+from pydantic._internal import _config
+from goalrunner import GoalStatus, run_goal, chat_conversation
+from tests.support.model_server import ModelServer, say
+
+def settings():
+    levels = {name: (logger.level, logger.disabled, logger.propagate) for name, logger in loggers.items()}
+    return [dict(os.environ), levels, gc.isenabled(), gc.get_freeze_count(), dict(_config.config_defaults)]
+
+names = ("asyncio", "uvicorn.error")
+if "first" in sys.argv:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    import litellm
+    names += ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "litellm")
+    litellm.modify_params = "mine"
+loggers = {name: logging.getLogger(name) for name in names}
+before = settings()
+with ModelServer([say("Done.")]) as server:
+    agent = chat_conversation("openai/x", workspace=".", api_base=server.base_url)
+    outcome = run_goal(agent, "Answer.", validators=lambda response, agent: True, home="home", max_iterations=1)
+assert outcome.status is GoalStatus.COMPLETE, outcome
+import litellm
+after = settings()
+assert after[1:] == before[1:], (after[1:], before[1:])
+# LiteLLM itself tells tiktoken where its files are.
+added = {name: value for name, value in after[0].items() if before[0].get(name) != value}
+assert before[0].keys() <= after[0].keys() and added.keys() <= {"TIKTOKEN_CACHE_DIR", "CUSTOM_TIKTOKEN_CACHE_DIR"}, added
+print(litellm.modify_params, litellm.disable_aiohttp_transport, litellm.suppress_debug_info)
+"""
+
+
+@pytest.mark.parametrize("first", ["first", ""])
+def test_settings_of_a_calling_program_stay_as_they_are(first: str, tmp_path: Path) -> None:
+    code = GUEST.replace('"first" in sys.argv', repr(bool(first)))
+    said = _run(code, tmp_path)
+    assert said == f"{'mine' if first else False} False False\n"

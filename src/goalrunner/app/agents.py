@@ -191,7 +191,7 @@ def sign_in_check(
 
 
 def model_check(config: AgentConfig | JudgeConfig | CriticConfig, account: Account = "agent") -> Check:
-    """Check the model of the built-in agent, or of another `account`, and its key. Imports LiteLLM; calls no model."""
+    """Check the model of the built-in agent, or of another `account`, and its key. No model is called."""
     name = "model" if account == "agent" else account
     if not config.model:
         hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
@@ -200,9 +200,7 @@ def model_check(config: AgentConfig | JudgeConfig | CriticConfig, account: Accou
         base, key = config.api_base, config.api_key_env
         llm = LLM(config.model, api_base=base, api_key_env=key, params=config.params, account=account)
         llm.check()
-        warned = asyncio.run(llm.foresee())
     except GoalError as error:
         message = error.message if config.model in error.message else f"{config.model}: {error.message}"
         return Check(name, "bad", message, error.hint)
-    usable = f"{config.model} can be used, as far as is known without calling it"
-    return Check(name, "note" if warned else "good", warned or usable)
+    return Check(name, "good", f"{config.model} can be used, as far as is known without calling it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -109,13 +108,13 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
     """
     goal = within_parent(goal, options.home)
     config = resolve(goal, options)
-    warned = asyncio.run(config.preflight())
+    config.check_requirements()
     goal_validators(config, ProcessLauncher())
     lines: list[tuple[str, str]] = []
     if config.check is not None:
         lines += describe_checks(goal, config.check, config.workspace, options.environ, options.goal_file)
     secrets = secret_notes(dump_goal(goal, config.redactor.text), options.goal_file)
-    lines += [("warning", note) for note in (*_agent_notes(config), *secrets, *warned)]
+    lines += [("warning", note) for note in (*_agent_notes(config), *secrets)]
     return (config.agent.words if config.agent else "", tuple(lines))
 
 

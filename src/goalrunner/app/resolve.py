@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, wor
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
-from goalrunner.core.outcome import REPORTED_LABEL
+from goalrunner.core.outcome import REPORTED_LABEL, Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM, new_tape
@@ -95,20 +95,36 @@ class RunConfig:
         if self.agent is not None:
             policy = self.sandbox.agent_policy(self.sandbox.home, self.agent.preset.home)
             check_installed(self.agent, self.workspace, self.options.environ, policy)
-        for llm in self.models.values():
+        own = getattr(self.options.conversation, "llm", None)
+        for llm in (*self.models.values(), *([own] if isinstance(own, LLM) else [])):
             llm.check()
         refuse_invalid_commands(self.goal, self.options.environ)
 
-    async def preflight(self) -> tuple[str, ...]:
-        """Check the requirements, look up the models, and return warnings. Raise GoalError."""
+    async def preflight(self, count: Callable[[Account, Usage], None]) -> tuple[str, ...]:
+        """Check the requirements and ask the models that the agent's own calls do not prove; return warnings.
+
+        `count` gets what that used. Raise GoalError.
+        """
         self.check_requirements()
-        own = getattr(self.options.conversation, "llm", None)
-        llms = (*self.models.values(), *([own] if isinstance(own, LLM) else []))
-        found = await asyncio.gather(*(llm.foresee() for llm in llms), return_exceptions=True)
+        models = self._unproven_models()
+        try:
+            found = await asyncio.gather(*(llm.probe() for llm in models), return_exceptions=True)
+        finally:
+            for llm in models:
+                if llm.usage != Usage():
+                    count(llm.account, llm.usage)
         for item in found:
             if isinstance(item, BaseException):
                 raise item
-        return tuple(dict.fromkeys(item for item in found if isinstance(item, str) and item))
+        warnings = [item for item in found if isinstance(item, str) and item]
+        return tuple(f"{warning}; the run goes on, and asks again" for warning in warnings)
+
+    def _unproven_models(self) -> tuple[LLM, ...]:
+        """Return judge and critic, unless the agent's first call shows whether their key and name are accepted."""
+        agent = self.models.get("agent") or getattr(self.options.conversation, "llm", None)
+        proven = agent.address if isinstance(agent, LLM) else None
+        others = {llm.address: llm for account, llm in self.models.items() if account != "agent"}
+        return tuple(llm for address, llm in others.items() if address != proven)
 
     def refuse_shared_workspace(self) -> None:
         """Raise WorkspaceError if another run is active in the workspace."""

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from goalrunner.cli import output
 from goalrunner.core import VERSION
 from goalrunner.core.errors import ExitCode, GoalError, GoalFileError
+from goalrunner.system import take_process
 
 READER_GONE = 141  # exit code if the reader of stdout has closed it: 128 + SIGPIPE
 
@@ -41,6 +42,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: that of the process) and return the exit code. Print expected errors on stderr."""
+    take_process()
     output.prepare()
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))

@@ -12,7 +12,7 @@ from goalrunner.core import decision, events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Message, Resumable, RoundReply
 from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.observation import RESPONSE, Observation
-from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.engine.approvals import Approvals
 from goalrunner.engine.checks import Checks, InterruptedByValidatorError
@@ -22,6 +22,8 @@ from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns, exclusive
 
 T = TypeVar("T")
+
+CountUsage = Callable[[events.Account, Usage], None]  # records what an account has used
 
 
 class Run:
@@ -34,13 +36,13 @@ class Run:
         render: Callable[[decision.RunRound], str],
         *,
         fresh_rounds: bool,
-        preflight: Callable[[], Awaitable[Sequence[str]]] | None = None,
+        preflight: Callable[[CountUsage], Awaitable[Sequence[str]]] | None = None,
         resumption: Resumption | None = None,
     ) -> None:
         """`render` returns the text of a prompt; `fresh_rounds` restores the conversation before each retry.
 
-        `preflight()` is awaited once before anything else (in a run resumed after its baseline, before the next round), and
-        returns warnings. Its GoalError ends the run.
+        `preflight(count)` is awaited once before anything else (in a run resumed after its baseline, before the next
+        round), and returns warnings; it calls `count` with what its calls used. Its GoalError ends the run.
         """
         self.parts = parts
         self._journal = journal
@@ -204,7 +206,7 @@ class Run:
         """Check once in each process that agent, judge and validators can work, before anything is spent."""
         preflight, self._preflight = self._preflight, None
         if preflight is not None:
-            for note in await preflight():
+            for note in await preflight(self.recorder.usage):
                 self._journal.append(events.NoteAdded(note=note))
 
     async def _loop(self) -> events.RunEnded:

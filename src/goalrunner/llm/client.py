@@ -99,6 +99,7 @@ class Request:
     on_text: Callable[[str], None] | None = None
     """Gets the text piece by piece. Without it, an answer streams only if the provider needs that: it takes longer."""
     timeout: float = 600.0  # seconds for the whole call
+    most_tokens: int | None = None  # of the answer; None: as the model's parameters say
     spent: Usage = field(default_factory=Usage)
 
     @property
@@ -184,6 +185,11 @@ class LLM:
         if not (isinstance(self._timeout, int | float) and self._timeout > 0):
             hint = "Write the seconds that one call may take: timeout = 600"
             raise UsageError(f"timeout in [{account}.params] is {self._timeout!r}", hint)
+
+    @property
+    def address(self) -> tuple[str | None, ...]:
+        """Name, server and variable of the key: models with the same ones are accepted or refused together."""
+        return (self.model, self._api_base, self.api_key_env)
 
     async def complete(
         self,
@@ -286,13 +292,16 @@ class LLM:
         return other
 
     def check(self) -> None:
-        """Check what needs no request. Raise AuthenticationFailed if a variable for the key is known and not set."""
+        """Check what needs no request and no import: the provider's name, and whether a key is set.
 
-    async def foresee(self) -> str:
-        """Look up provider, key and model before any work is done. Return a warning, empty if there is none.
+        Raise ModelNotFound for an unknown provider, AuthenticationFailed if a variable for the key is known and not set.
+        """
 
-        Wait for LiteLLM's import. A model that LiteLLM does not know is looked up in the provider's list, without using a token.
-        Raise ModelNotFound if provider or model does not exist, AuthenticationFailed if the key is missing.
+    async def probe(self) -> str:
+        """Ask for one token, to learn before any work whether the provider accepts the key and knows the model.
+
+        Return a warning if it does not answer. Raise AuthenticationFailed or ModelNotFound, and RequestRejected if the
+        quota is used up. Models without a provider have nothing to ask.
         """
         return ""
 

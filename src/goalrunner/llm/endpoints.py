@@ -1,22 +1,25 @@
-"""The key and address of a model, and whether the model exists there.
+"""The key and address of a model, and what can be said about them without a call and without importing LiteLLM.
 
 The variable that the goal names comes first, then `LLM_API_KEY` together with `LLM_BASE_URL`, then the provider's own
-variable, then `LLM_API_KEY` alone. A model that LiteLLM does not know is looked up in the list of the provider's server.
+variable, then `LLM_API_KEY` alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 import difflib
+import importlib.util
+import json
+import re
 import sys
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from goalrunner.core.errors import AuthenticationFailed
 from goalrunner.core.events import Account
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure
-from goalrunner.llm.library import known_models, provider_of
+from goalrunner.llm.library import provider_of
 
 FALLBACK_KEY = "LLM_API_KEY"
 FALLBACK_BASE = "LLM_BASE_URL"
@@ -68,6 +71,37 @@ def find_endpoint(
     return Endpoint(base, PLACEHOLDER if base and missing else None, variable, key_known=not missing)
 
 
+@cache
+def _folder() -> Path:
+    """Return the folder of the installed LiteLLM, which is not imported; a folder that does not exist if there is none."""
+    spec = importlib.util.find_spec("litellm")
+    places = spec.submodule_search_locations if spec else None
+    return Path(next(iter(places or ()), "/nonexistent"))
+
+
+@cache
+def provider_names() -> frozenset[str]:
+    """Return the providers that LiteLLM's source names; empty if it cannot be read."""
+    try:
+        source = (_folder() / "types" / "utils.py").read_text(encoding="utf-8")
+        more = json.loads((_folder() / "llms" / "openai_like" / "providers.json").read_bytes())
+    except (OSError, ValueError):
+        return frozenset()
+    members = source.partition("\nclass LlmProviders(")[2].partition("\nclass ")[0]
+    names = re.findall(r'^    [A-Z0-9_]+ = "([^"]+)"', members, re.MULTILINE)
+    return frozenset({*names, *more}) if names else frozenset()
+
+
+@cache
+def _providers_of_models() -> Mapping[str, str]:
+    """Return the provider of each model in LiteLLM's table; empty if it cannot be read."""
+    try:
+        table = json.loads((_folder() / "model_prices_and_context_window_backup.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {name: str(entry.get("litellm_provider", "")) for name, entry in table.items()}
+
+
 _OWN_VARIABLES = {
     "anthropic": ("ANTHROPIC_",),
     "deepseek": ("DEEPSEEK_",),
@@ -86,14 +120,13 @@ _STEERING = frozenset(
 
 
 def refuse_missing_key(model: str, params: Mapping[str, Any], account: Account, environ: Mapping[str, str]) -> None:
-    """Raise AuthenticationFailed if a model of a provider with a known variable has no key. Does not import LiteLLM.
+    """Raise AuthenticationFailed if a model of a provider with a known variable has no key.
 
     `params`, and settings of a LiteLLM that the calling program has imported, may hold a key or an address.
     """
-    provider, slash, _ = model.partition("/")
-    prefixes = _OWN_VARIABLES.get(provider, ()) if slash else ()
-    library = sys.modules.get("litellm")
-    settings = vars(library) if library else {}
+    provider = model.partition("/")[0] if "/" in model else _providers_of_models().get(model, "")
+    prefixes = _OWN_VARIABLES.get(provider, ())
+    settings = _settings()
     is_set = any(settings.get(name) for name in ("api_key", f"{provider}_key", "api_base"))
     if not prefixes or params.keys() & _STEERING or is_set:
         return
@@ -104,99 +137,28 @@ def refuse_missing_key(model: str, params: Mapping[str, Any], account: Account, 
         raise AuthenticationFailed(f"the key for {model} is missing: {variable} is not set", hint)
 
 
-def refuse_unknown_provider(library: Any, model: str) -> None:
-    """Raise ProviderFailure if LiteLLM knows no provider of that name."""
-    try:
-        library.get_llm_provider(model)
-    except Exception as error:  # LiteLLM raises various errors
-        if "LLM Provider NOT provided" not in str(error):
-            return
-        name, slash, rest = model.partition("/")
-        known = [str(getattr(item, "value", item)) for item in library.provider_list]
-        near = difflib.get_close_matches(name.lower(), known, n=1)
-        said = f'unknown provider "{name}"' + (f"; did you mean {near[0]}/{rest}?" if near else "")
-        if not slash:
-            said = f"it names no provider; write provider/model, for example openai/{model}"
-        raise ProviderFailure(said, kind=FailureKind.MODEL) from error
+def refuse_unknown_provider(model: str, params: Mapping[str, Any]) -> None:
+    """Raise ProviderFailure if LiteLLM has no provider of the name that the model begins with.
 
-
-def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
-    """Return whether parameters or settings of LiteLLM may select another provider than the model's name."""
-    # For these two providers, LiteLLM's look-up starts a login.
-    if params.keys() & _STEERING or model.startswith(("chatgpt/", "github_copilot/")):
-        return True
-    return model in (library.model_alias_map or {}) or bool(library.custom_provider_map)
-
-
-DEADLINE = 5.0  # seconds for one list
-
-_LISTS = {
-    "anthropic": "https://api.anthropic.com/v1",
-    "deepseek": "https://api.deepseek.com",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta",
-    "groq": "https://api.groq.com/openai/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "openai": "https://api.openai.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "xai": "https://api.x.ai/v1",
-}
-"""Providers that list every model that they accept, and the addresses below which `models` is the list."""
-_WITHOUT_LIST = (404, 405, 501)
-
-
-async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str, str]) -> str:
-    """Return a warning about a model that may not exist; empty if there is no sign that it does not exist.
-
-    Raise ProviderFailure if the provider lists its models and this one is not among them.
+    `params`, and settings of a LiteLLM that the calling program has imported, may select another provider.
     """
-    provider, name = provider_of(library, model), model.partition("/")[2] or model
-    known = known_models(library, provider)
-    variables = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
-    custom = next(filter(None, (endpoint.api_base, *map(environ.get, variables))), "").rstrip("/")
-    if name in known or provider not in _LISTS:
-        return ""
-    base = custom or _LISTS[provider]
-    place = urlsplit(base).netloc.rpartition("@")[2]
-    unreadable, names = "", []
-    try:
-        key = endpoint.api_key or environ.get(endpoint.variable, "").strip()
-        names = await _listed(base, provider, key)
-    except Exception as error:  # the model may exist all the same
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        reason = f"HTTP {status}" if status else type(error).__name__
-        unreadable = f", and the models of {place} could not be listed ({reason})"
-    near = difflib.get_close_matches(name, names, n=1) or difflib.get_close_matches(name, known, n=1, cutoff=0.85)
-    guess = f"; did you mean {model.removesuffix(name)}{near[0]}?" if near else ""
-    if not names:
-        return f"the model {model} is not known to LiteLLM{unreadable}{guess}" if unreadable or near else ""
-    # "claude-sonnet-4-5" stands for "claude-sonnet-4-5-20250929", "qwen3:online" for "qwen3".
-    stem = name.lower().partition(":")[0].removesuffix("-latest")
-    if any(listed.lower().startswith(stem) for listed in names):
-        return ""
-    if custom and len(names) == 1:
-        # Servers of one model, such as llama.cpp, mostly take any name for it.
-        return f"the server at {place} lists only the model {names[0]}, not {name}"
-    message = f"it is not among the {len(names)} models that {place} lists{guess}"
+    settings = _settings()
+    is_mapped = model in (settings.get("model_alias_map") or {}) or bool(settings.get("custom_provider_map"))
+    if params.keys() & _STEERING or is_mapped or not provider_names():
+        return
+    name, slash, rest = model.partition("/")
+    # Replicate's models may be named by the hash of a version alone.
+    if name in provider_names() or ":" in model or model in _providers_of_models():
+        return
+    if slash:
+        near = difflib.get_close_matches(name.lower(), provider_names(), n=1)
+        message = f'unknown provider "{name}"' + (f"; did you mean {near[0]}/{rest}?" if near else "")
+    else:
+        message = f"it names no provider; write provider/model, for example openai/{model}"
     raise ProviderFailure(message, kind=FailureKind.MODEL)
 
 
-async def _listed(base: str, provider: str, key: str) -> list[str]:
-    """Return the names in the list of a server; empty if it has no list. Raise if it cannot be read in time."""
-    import httpx  # a dependency of LiteLLM
-
-    headers = {"Authorization": f"Bearer {key}"} if key and key != PLACEHOLDER else {}
-    if provider == "anthropic":
-        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-        base = f"{base.removesuffix('/v1')}/v1"
-    elif provider == "gemini":
-        headers = {"x-goog-api-key": key}
-        base = f"{base.removesuffix('/v1beta')}/v1beta"
-    most = {"anthropic": "?limit=1000", "gemini": "?pageSize=1000"}.get(provider, "")
-    # Redirects are not followed, because their targets would get the key.
-    async with asyncio.timeout(DEADLINE), httpx.AsyncClient(timeout=DEADLINE) as client:
-        response = await client.get(f"{base}/models{most}", headers=headers)
-    if response.status_code in _WITHOUT_LIST:
-        return []
-    answer = response.raise_for_status().json()
-    names = [row.get("id") or row["name"] for row in answer.get("data") or answer.get("models") or ()]
-    return [name.removeprefix("models/") for name in names]
+def _settings() -> Mapping[str, Any]:
+    """Return the settings of LiteLLM if a program has imported it; else none."""
+    library = sys.modules.get("litellm")
+    return vars(library) if library else {}

@@ -17,13 +17,14 @@ from typing import Any
 
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import Draft, Request
+from goalrunner.system import owns_process
 
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the prices are fetched over the network at import
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "true",  # else these are fetched as well
     "LITELLM_MODE": "PRODUCTION",  # else a .env in the current folder is loaded, and an agent could redirect the judge
 }
-"""Set before the import; existing values are replaced."""
+"""Set during the import; existing values are replaced. In a process of its own, `goal` leaves them set."""
 
 _FILTERED_LOGGERS = (
     *("apscheduler.executors.default", "apscheduler.scheduler", "asyncio", "backoff", "httpx", "uvicorn.access"),
@@ -46,15 +47,22 @@ _WARNINGS = (
 
 _lock = threading.Lock()
 _library: Any = None
+_is_configured = False
 
 
 def litellm() -> Any:
-    """Return LiteLLM, imported at the first call and shared by all threads."""
-    global _library
-    if _library is None:
+    """Return LiteLLM, imported at the first call and shared by all threads.
+
+    In a process of another program, its settings stay as that program has them.
+    """
+    global _library, _is_configured
+    if _library is None or (owns_process() and not _is_configured):
         with _lock:
             if _library is None:
                 _library = _import()
+            if owns_process() and not _is_configured:
+                _configure(_library)
+                _is_configured = True
     return _library
 
 
@@ -79,16 +87,15 @@ def prepare(model: str) -> Any:
 
 
 def silence_warnings() -> None:
-    """Hide LiteLLM's warnings. Called before each request, because the filters may have been replaced."""
+    """Hide LiteLLM's warnings, which may be errors in a test. Called before each request: filters may be replaced."""
     for message, module in _WARNINGS:
         # Python removes an equal filter before it adds one.
         warnings.filterwarnings("ignore", message=message, module=module)
 
 
 def _import() -> Any:
-    os.environ.update(ENVIRONMENT)
     try:
-        with _quick_import():
+        with _environment(), _quick_import():
             library: Any = importlib.import_module("litellm")
             importlib.import_module("httpcore")
     except BaseException:
@@ -96,6 +103,26 @@ def _import() -> Any:
         for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
             del sys.modules[name]
         raise
+    return library
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ.update(ENVIRONMENT)
+    try:
+        yield
+    finally:
+        if not owns_process():
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def _configure(library: Any) -> None:
+    """Set LiteLLM up for a process that is our own. What must hold in every process is passed with each request."""
     library.suppress_debug_info = True
     library.set_verbose = False
     library.telemetry = False
@@ -109,38 +136,46 @@ def _import() -> Any:
         logger = logging.getLogger(name)
         logger.setLevel(logging.CRITICAL + 1)
         logger.propagate = False
-    return library
 
 
 @contextmanager
 def _quick_import() -> Iterator[None]:
-    """Import without garbage collection, which takes a third of the import, and without warnings.
-
-    LiteLLM's thousands of pydantic models are built at their first use, which saves a sixth of the import. Pydantic's
-    default for that is not public; in a version without it, nothing is deferred.
-    """
+    """Import without garbage collection, which takes a third of the import, and without warnings."""
     enabled = gc.isenabled()
     loggers = [logger for name in _FILTERED_LOGGERS if not (logger := logging.getLogger(name)).disabled]
-    defaults: dict[str, Any] = {}
-    with suppress(ImportError, AttributeError):
-        defaults = importlib.import_module("pydantic._internal._config").config_defaults
-    before = defaults.get("defer_build")
     gc.disable()
     for logger in loggers:
         logger.disabled = True
     try:
-        defaults["defer_build"] = True
-        with warnings.catch_warnings():
+        with _deferred_models(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        defaults["defer_build"] = before
         for logger in loggers:
             logger.disabled = False
         if enabled:
-            # The objects of modules are never freed, so later collections can skip them.
-            gc.freeze()
+            if owns_process():
+                # The objects of modules are never freed, so later collections can skip them.
+                gc.freeze()
             gc.enable()
+
+
+@contextmanager
+def _deferred_models() -> Iterator[None]:
+    """Let pydantic models be built at their first use: for LiteLLM's thousands, this saves a sixth of the import.
+
+    Pydantic's default for that is not public; in a version without it, nothing is deferred.
+    """
+    defaults: dict[str, Any] = {}
+    if owns_process():
+        with suppress(ImportError, AttributeError):
+            defaults = importlib.import_module("pydantic._internal._config").config_defaults
+    before = defaults.get("defer_build")
+    defaults["defer_build"] = True
+    try:
+        yield
+    finally:
+        defaults["defer_build"] = before
 
 
 PRICE_PARAMS = ("input_cost_per_token", "output_cost_per_token")
@@ -215,12 +250,3 @@ def provider_of(library: Any, model: str) -> str:
     with suppress(Exception):  # LiteLLM raises various errors; the request reports them
         return str(library.get_llm_provider(model)[1])
     return ""
-
-
-def known_models(library: Any, provider: str) -> list[str]:
-    """Return the names of a provider's models in LiteLLM's table, without the provider."""
-    return sorted(
-        name.removeprefix(f"{provider}/")
-        for name, about in library.model_cost.items()
-        if isinstance(about, dict) and about.get("litellm_provider") == provider
-    )

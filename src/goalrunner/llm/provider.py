@@ -15,14 +15,7 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
 from goalrunner.llm.client import LLM, Draft, Reply, Request
-from goalrunner.llm.endpoints import (
-    find_endpoint,
-    is_steered,
-    refuse_empty_key,
-    refuse_missing_key,
-    refuse_unknown_provider,
-    unlisted,
-)
+from goalrunner.llm.endpoints import find_endpoint, refuse_empty_key, refuse_missing_key, refuse_unknown_provider
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
 from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
 
@@ -127,6 +120,11 @@ class Form:
         return None
 
 
+_PROBE_TIMEOUT = 30.0
+_DECISIVE = (FailureKind.AUTHENTICATION, FailureKind.MODEL, FailureKind.QUOTA)
+_UNANSWERED = (FailureKind.RATE_LIMIT, FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.CONNECTION)
+
+
 class ProviderModel(LLM):
     """A model at one address, called through LiteLLM, which is imported at the first request."""
 
@@ -137,24 +135,29 @@ class ProviderModel(LLM):
         self._is_ready = False
 
     def check(self) -> None:
+        try:
+            refuse_unknown_provider(self.model, self.params)
+        except ProviderFailure as failure:
+            raise self.explained(failure) from failure
         if self.api_key_env:
             refuse_empty_key(self.api_key_env, self.account, os.environ)
         elif not self._api_base:
             refuse_missing_key(self.model, self.params, self.account, os.environ)
 
-    async def foresee(self) -> str:
-        self.check()
-        library = await asyncio.to_thread(lazy.litellm)
-        if is_steered(library, self.model, self.params):
-            return ""
+    async def probe(self) -> str:
+        await self.prepare()
+        question = {"role": "user", "content": "Answer with one word: ready?"}
+        request = Request([question], timeout=min(_PROBE_TIMEOUT, self._timeout), most_tokens=1)
         try:
-            refuse_unknown_provider(library, self.model)
-            if not (self.api_key_env or self._api_base or "/" in self.model):
-                whole = f"{lazy.provider_of(library, self.model)}/{self.model}"
-                refuse_missing_key(whole, self.params, self.account, os.environ)
-            return await unlisted(library, self.model, self._find(library), os.environ)
+            await super().attempt(request)
         except ProviderFailure as failure:
-            raise self.explained(failure) from failure
+            if failure.kind in _DECISIVE:
+                raise self.explained(failure) from failure
+            # A refusal of the request's form, as by models that think before they answer, shows that the key is valid.
+            return self.explained(failure).message if failure.kind in _UNANSWERED else ""
+        finally:
+            self.usage = self.usage + request.spent
+        return ""
 
     async def prepare(self) -> None:
         if not self._is_ready:
@@ -229,11 +232,15 @@ class ProviderModel(LLM):
             "api_key": self.endpoint.api_key,
             "tools": [tool.offer() for tool in request.tools] or None,
         }
+        # LiteLLM would keep the prices for all later calls of this model, also those of other accounts.
+        params = {name: value for name, value in self.params.items() if name not in PRICE_PARAMS}
+        if request.most_tokens is not None:
+            params.pop("max_completion_tokens", None)
+            params["max_tokens"] = request.most_tokens
         return {
             **{name: value for name, value in wanted.items() if value is not None},
             **self._form.fields(request),
-            # LiteLLM would keep the prices for all later calls of this model, also those of other accounts.
-            **{name: value for name, value in self.params.items() if name not in PRICE_PARAMS},
+            **params,
             "model": self.model,
             "messages": sendable(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
             "timeout": request.timeout,
