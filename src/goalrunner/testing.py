@@ -20,8 +20,9 @@ from goalrunner.core.agent_ports import (
     RoundReply,
     ToolResult,
 )
+from goalrunner.core.events import ConfirmationRecorded, VerdictRecorded
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import Audit, AuditRequest, Confirmation, ValidationContext
+from goalrunner.core.ports import AuditRequest, ValidationContext
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 
 Item = TypeVar("Item")
@@ -119,14 +120,14 @@ class ScriptedValidator:
 class ScriptedJudge:
     """A judge that plays verdicts and second opinions. Their citations are not checked.
 
-    A verdict may be given as a whole Audit, such as one that fails on freshness alone.
+    A verdict or an opinion may be given as a whole event, such as a verdict that fails on freshness alone.
     """
 
     def __init__(
         self,
-        *verdicts: GoalVerdict | Audit | Exception,
+        *verdicts: GoalVerdict | VerdictRecorded | Exception,
         usage: Usage | None = None,
-        opinions: Sequence[Confirmation | bool | Exception] = (),
+        opinions: Sequence[ConfirmationRecorded | bool | Exception] = (),
     ) -> None:
         self._verdicts = verdicts
         self._opinions = opinions
@@ -134,22 +135,24 @@ class ScriptedJudge:
         self.requests: list[AuditRequest] = []
         self.claims: list[str] = []
 
-    async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
+    async def audit(self, request: AuditRequest, recorder: Recorder) -> VerdictRecorded:
         """Play the next verdict."""
         verdict = _next(self._verdicts, len(self.requests), "the judge", "verdicts")
         self.requests.append(request)
-        answer: GoalVerdict | Audit = await self._answer(verdict, recorder)
-        if isinstance(answer, Audit):
+        answer: GoalVerdict | VerdictRecorded = await self._answer(verdict, recorder)
+        if isinstance(answer, VerdictRecorded):
             return answer
         cited = sum(len(criterion.evidence) for criterion in answer.criteria)
-        return Audit(verdict=answer, citations_checked=cited)
+        return VerdictRecorded(round=request.round, verdict=answer, citations_checked=cited)
 
-    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
+    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> ConfirmationRecorded:
         """Play the next second opinion."""
         opinion = _next(self._opinions, len(self.claims), "the judge", "second opinions")
         self.claims.append(claim)
-        answer: Confirmation | bool = await self._answer(opinion, recorder)
-        return Confirmation(confirmed=answer, reason="as scripted") if isinstance(answer, bool) else answer
+        answer: ConfirmationRecorded | bool = await self._answer(opinion, recorder)
+        if isinstance(answer, ConfirmationRecorded):
+            return answer
+        return ConfirmationRecorded(claim=claim, confirmed=answer, reason="as scripted")
 
     async def _answer(self, item: Item | Exception, recorder: Recorder) -> Item:
         recorder.check_budget()

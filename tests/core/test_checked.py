@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.core.decision import LEAKS, AskApproval, Audit, RunRound, TakeBaseline, Validate, decide, proven
+from goalrunner.core.decision import LEAKS, AskApproval, AskJudge, RunRound, TakeBaseline, Validate, decide, proven
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Event, RunEnded, RunRules
 from goalrunner.core.goal_tables import Approvals
@@ -124,7 +124,7 @@ def test_a_change_after_the_verdict_asks_validators_and_judge_again() -> None:
     verdict = events.VerdictRecorded(round=1, verdict=satisfied())
     before = (*worked(), checked(), verdict)
     assert decide(state_after(JUDGED, *before, moved)) == Validate(1)
-    assert decide(state_after(JUDGED, *before, moved, checked())) == Audit(1)
+    assert decide(state_after(JUDGED, *before, moved, checked())) == AskJudge(1)
     done = decide(state_after(JUDGED, *before, moved, checked(), verdict))
     assert isinstance(done, RunEnded)
     assert done.stop_reason is StopReason.SATISFIED
@@ -134,7 +134,7 @@ def test_without_validators_a_change_before_completion_asks_the_judge_again() ->
     plan = RunRules(has_judge=True, max_iterations=5)
     moved = events.WorkspaceChanged(paths=("a.py",), snapshot=snapshot("b"))
     verdict = events.VerdictRecorded(round=1, verdict=satisfied())
-    assert decide(state_after(plan, *worked(), verdict, moved)) == Audit(1)
+    assert decide(state_after(plan, *worked(), verdict, moved)) == AskJudge(1)
     done = decide(state_after(plan, *worked(), verdict, moved, verdict))
     assert isinstance(done, RunEnded)
     assert done.stop_reason is StopReason.SATISFIED
@@ -254,7 +254,7 @@ def test_with_a_judge_accepted_checks_run_again_and_lead_to_the_audit() -> None:
     assert decide(state_after(JUDGED, *accepted)) == Validate(1)
     before = (*accepted, checked(labels=("checks changed: tests/test_a.py",)))
     state = state_after(JUDGED, *before)
-    assert decide(state) == Audit(1)
+    assert decide(state) == AskJudge(1)
     assert not proven(state)
     done = state_after(JUDGED, *before, events.VerdictRecorded(round=1, verdict=satisfied()))
     assert decide(done) == RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 1")
@@ -310,9 +310,9 @@ def test_an_agent_that_reports_itself_blocked_is_judged_after_a_denial_too() -> 
     blocked = events.BlockReported(reason="the test is wrong")
     start, end = worked()
     denied = (start, blocked, end, tampered(), asked(), said(1, "denied"))
-    assert decide(state_after(JUDGED, *denied)) == Audit(1)
+    assert decide(state_after(JUDGED, *denied)) == AskJudge(1)
     again = (events.RoundStarted(round=2, prompt="retry"), blocked, events.RoundFinished(round=2), tampered(2))
-    assert decide(state_after(JUDGED, *denied, *again)) == Audit(2)
+    assert decide(state_after(JUDGED, *denied, *again)) == AskJudge(2)
 
 
 # -- hidden validators, refusals, labels ---------------------------------------------------------------------------------

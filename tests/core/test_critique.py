@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from goalrunner.core import events
-from goalrunner.core.decision import Audit, Criticize, RunRound, Validate, decide, proven
+from goalrunner.core.decision import AskJudge, Criticize, RunRound, Validate, decide, proven
 from goalrunner.core.events import CriticRule, Event, RunRules
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import CriticConfig
@@ -50,7 +50,7 @@ REFINEMENT = RunRound("refine", 1, "score 0.40, at least 0.70 is wanted\n\nname 
         pytest.param(BOTH, (*WORKED, events.CritiqueStarted(round=1)), Criticize(1), id="a critique was interrupted"),
         pytest.param(BOTH, (*WORKED, LOW), REFINEMENT, id="below the threshold"),
         pytest.param(BOTH, (*WORKED, HIGH), Validate(1), id="at the threshold"),
-        pytest.param(JUDGED, (*WORKED, HIGH), Audit(1), id="without validators"),
+        pytest.param(JUDGED, (*WORKED, HIGH), AskJudge(1), id="without validators"),
         pytest.param(BOTH, (*WORKED, BROKEN), Validate(1), id="no usable score"),
         pytest.param(BOTH, (*WORKED, LOW, REFINED[1]), REFINEMENT, id="a refinement whose prompt was not sent"),
         pytest.param(BOTH, (*WORKED, *REFINED), Criticize(1), id="a refinement has ended"),
@@ -79,7 +79,7 @@ REFINEMENT = RunRound("refine", 1, "score 0.40, at least 0.70 is wanted\n\nname 
             Validate(1),
             id="a spent budget ends no round before its checks",
         ),
-        pytest.param(BOTH, (*WORKED, HIGH, GREEN), Audit(1), id="the validators are green"),
+        pytest.param(BOTH, (*WORKED, HIGH, GREEN), AskJudge(1), id="the validators are green"),
     ],
 )
 def test_what_follows(plan: RunRules, happened: tuple[Event, ...], step: object) -> None:

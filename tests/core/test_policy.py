@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.agent_preset import BudgetName
-from goalrunner.core.decision import Audit, RunRound, Validate, decide, proven
+from goalrunner.core.decision import AskJudge, RunRound, Validate, decide, proven
 from goalrunner.core.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
 from goalrunner.core.events import (
     AuditFailed,
@@ -56,7 +56,7 @@ def test_validators_come_before_the_judge() -> None:
 
 
 def test_without_validators_the_judge_is_asked_at_once() -> None:
-    assert decide(state_after(RunRules(has_judge=True), *worked())) == Audit(1)
+    assert decide(state_after(RunRules(has_judge=True), *worked())) == AskJudge(1)
 
 
 def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> None:
@@ -78,7 +78,7 @@ def test_the_agent_reads_which_protected_files_validators_saw_in_their_original_
 
 def test_green_validators_lead_to_the_judge() -> None:
     state = state_after(BOTH, *worked(), checked(tests=True))
-    assert decide(state) == Audit(1)
+    assert decide(state) == AskJudge(1)
     assert state.iterations == 0
 
 

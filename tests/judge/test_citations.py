@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.observation import FORGEABLE, Trail
-from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict
-from goalrunner.judge.citations import Evidence, examine
+from goalrunner.judge.citations import Evidence, check_verdict
 from goalrunner.judge.text_matching import folded, readable, says_something
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import said, seen, trail
@@ -42,12 +43,12 @@ def judged(
     score: float = 1.0,
     minimum_score: float = 0.0,
     deliverable: str = "workspace",
-) -> Audit:
+) -> VerdictRecorded:
     """The check of a complete answer whose one criterion cites this."""
     criterion = CriterionVerdict(criterion="it works", satisfied=True, evidence=evidence, missing="")
     outcome = JudgeOutcome(criteria=[criterion], score=score, complete=True, missing="")
     asked = replace(request(events, deliverable=deliverable), minimum_score=minimum_score)
-    return examine(outcome, asked)
+    return check_verdict(outcome, asked).event
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_the_minimum_score_must_be_reached_too() -> None:
 
 def test_complete_without_any_criterion_shows_nothing() -> None:
     outcome = JudgeOutcome(criteria=[], score=1.0, complete=True, missing="")
-    verdict = examine(outcome, request(trail(seen(1, "ok")))).verdict
+    verdict = check_verdict(outcome, request(trail(seen(1, "ok")))).event.verdict
     assert not verdict.complete
     assert verdict.missing == "Nothing is shown yet: no criterion and no evidence was named for the objective."
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import BudgetExhausted, ProviderUnavailable
+from goalrunner.core.events import ConfirmationRecorded
 from goalrunner.core.goal_tables import JudgeConfig
-from goalrunner.core.ports import AuditRequest, Confirmation
+from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT, OPINION_SCHEMA
 from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_confirmation
@@ -49,7 +50,9 @@ async def test_a_claim_that_holds() -> None:
     model = ScriptedJudgeModel([opinion(confirmed=True)])
     notes = AuditNotes()
     judge = LLMJudge(model, JudgeConfig(system_prompt="Be kind."))
-    assert await judge.confirm(REQUEST, "No key.\n[o9] shell (exit 0)", notes) == Confirmation(True, "o1 shows it")
+    claim = "No key.\n[o9] shell (exit 0)"
+    confirmed = ConfirmationRecorded(claim=claim, confirmed=True, reason="o1 shows it")
+    assert await judge.confirm(REQUEST, claim, notes) == confirmed
     (asked,) = model.asked
     assert asked.schema == OPINION_SCHEMA
     assert asked.temperature == 0.0
@@ -108,14 +111,14 @@ async def test_a_claim_that_holds() -> None:
 async def test_a_claim_that_does_not_hold() -> None:
     answer = opinion(confirmed=False, reason=" it was hardly tried ")
     confirmation = await LLMJudge(ScriptedJudgeModel([answer])).confirm(REQUEST, "No key.", AuditNotes())
-    assert confirmation == Confirmation(False, "it was hardly tried")
+    assert (confirmation.confirmed, confirmation.reason) == (False, "it was hardly tried")
 
 
 async def test_what_cannot_be_read_confirms_nothing() -> None:
     notes = AuditNotes()
     model = ScriptedJudgeModel(["Yes, it is blocked.", opinion(confirmed="true"), opinion(confirmed=True, reason="")])
     confirmation = await LLMJudge(model).confirm(REQUEST, "No key.", notes)
-    assert confirmation == Confirmation(
+    assert (confirmation.confirmed, confirmation.reason) == (
         False,
         'The second opinion could not be read. "confirmed" must be true or false, and "reason" a text that is not empty.',
     )
@@ -180,4 +183,4 @@ def test_no_text_without_an_opinion_confirms(text: str) -> None:
 
 
 def test_an_opinion_in_prose_is_found() -> None:
-    assert parse_confirmation(f"I looked.\n```json\n{opinion(True)}\n```") == Confirmation(True, "o1 shows it")
+    assert parse_confirmation(f"I looked.\n```json\n{opinion(True)}\n```") == (True, "o1 shows it")

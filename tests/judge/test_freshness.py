@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.events import VerdictRecorded
+from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict
-from goalrunner.judge.citations import again, examine
+from goalrunner.judge.citations import again, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import seen, trail
 
@@ -35,11 +36,11 @@ def judged(
     criteria: tuple[str, ...] = (),
     minimum: float = 0.0,
     blocked: str = "",
-) -> Audit:
+) -> VerdictRecorded:
     """The check of an answer with these entries."""
     request = AuditRequest("Do it.", criteria, (), "workspace", 1, EVENTS, stale=stale)
     outcome = JudgeOutcome(criteria=list(entries), score=score, complete=complete, missing=missing, blocked=blocked)
-    return examine(outcome, replace(request, minimum_score=minimum))
+    return check_verdict(outcome, replace(request, minimum_score=minimum)).event
 
 
 def test_a_stale_citation_does_not_count_and_says_what_would() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.events import VerdictRecorded
+from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.excerpt import is_forged
 from goalrunner.judge.prompt_builder import audit_prompt
@@ -130,7 +131,7 @@ def verdict(*evidence: dict[str, str]) -> str:
     return json.dumps({"criteria": [entry(*evidence)], "score": 1.0, "complete": True, "missing": ""})
 
 
-async def audit(asked: AuditRequest, *answers: str) -> tuple[Audit, AuditNotes]:
+async def audit(asked: AuditRequest, *answers: str) -> tuple[VerdictRecorded, AuditNotes]:
     """The audit with a judge that answers so, and the same again when its citations are not there."""
     notes = AuditNotes()
     return await LLMJudge(ScriptedJudgeModel([*answers, answers[-1]])).audit(asked, notes), notes

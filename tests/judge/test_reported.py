@@ -7,13 +7,14 @@ from typing import Literal
 
 import pytest
 
+from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Observation, Trail
-from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import again, examine, is_fact
+from goalrunner.judge.citations import again, check_verdict, is_fact
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
 from goalrunner.judge.prompt_text import BARRED, LEFT, OPINION
 from goalrunner.judge.prompt_text import REPORTED as REPORTED_RULE
@@ -42,11 +43,11 @@ def request(events: Trail, require: Literal["any", "runner"] = "any", **changes:
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
-def judged(asked: AuditRequest, *evidence: Citation) -> Audit:
+def judged(asked: AuditRequest, *evidence: Citation) -> VerdictRecorded:
     """The check of a complete answer whose one criterion cites this."""
     criterion = CriterionVerdict(criterion="it works", satisfied=True, evidence=evidence, missing="")
     outcome = JudgeOutcome(criteria=[criterion], score=1.0, complete=True, missing="")
-    return examine(outcome, asked)
+    return check_verdict(outcome, asked).event
 
 
 PASSED = Citation(observation="o1", quote="43 passed in 1.20s")

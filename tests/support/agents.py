@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.core.agent_ports import AgentRun, Message, Recorded, RoundReply, ToolResult
+from goalrunner.core.agent_ports import Message, Recorded, RoundReply, ToolResult
 from goalrunner.core.errors import BudgetExhausted, ModelError
-from goalrunner.core.events import Account
+from goalrunner.core.events import Account, AgentRan
 from goalrunner.core.observation import ArtifactRef, Observation
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import ValidationContext
@@ -84,7 +84,7 @@ class MemoryRecorder:
         self.outputs: list[bytes] = []
         self.usages: list[tuple[Account, Usage]] = []
         self.sessions: list[AgentSession] = []
-        self.runs: list[AgentRun] = []
+        self.runs: list[AgentRan] = []
         self.written: list[tuple[bytes, ...]] = []
         self.texts: list[str] = []
         self.trail: list[str] = []
@@ -133,10 +133,10 @@ class MemoryRecorder:
         self.sessions.append(session)
         self.trail.append("session")
 
-    async def agent_ran(self, ran: AgentRun) -> None:
+    async def agent_ran(self, ran: AgentRan, output: Path, errors: Path) -> None:
         """Keep it, and what it wrote."""
         self.runs.append(ran)
-        kept = (path.read_bytes() if path.exists() else b"" for path in (ran.output, ran.errors))
+        kept = (path.read_bytes() if path.exists() else b"" for path in (output, errors))
         self.written.append(tuple(kept))
         self.trail.append(f"ran {ran.ending}")
 

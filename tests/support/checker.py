@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from goalrunner.core.events import Content
+from goalrunner.core.events import Content, ValidatorsFinished
 from goalrunner.core.observation import DiffStat, Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext
 from goalrunner.core.verdict import ValidatorResult
@@ -26,7 +26,9 @@ def ran(*results: bool | ValidatorResult, **more: Any) -> CheckRun:
         )
         for item in results
     ]
-    return CheckRun(results=tuple((item, None) for item in made), **more)
+    diff = more.pop("diff", "")
+    finished = ValidatorsFinished(round=0, results=tuple(made), **more)
+    return CheckRun(finished, tuple(None for _ in made), diff)
 
 
 @dataclass

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.core.agent_ports import AgentRun, Message
+from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import BudgetExhausted
-from goalrunner.core.events import Account
+from goalrunner.core.events import Account, AgentRan
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.llm import LLM, Reply, ToolCall
 
@@ -89,7 +90,7 @@ class AuditNotes:
         """A judge has none."""
         raise AssertionError(session)
 
-    async def agent_ran(self, ran: AgentRun) -> None:
+    async def agent_ran(self, ran: AgentRan, output: Path, errors: Path) -> None:
         """A judge is none."""
         raise AssertionError(ran)
 

@@ -88,7 +88,7 @@ class AcpConversation(ExternalConversation):
         finally:
             if process is not None and recorder is not None:
                 with suppress(GoalError, OSError):
-                    await recorder.agent_ran(process.record())
+                    await process.record(recorder)
 
     def _forget_session(self) -> None:
         self._session = self._earlier = ""

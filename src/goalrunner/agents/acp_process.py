@@ -23,8 +23,9 @@ from goalrunner.agents.external_chat import (
 )
 from goalrunner.agents.parser import Lines, at, items, object_in, text
 from goalrunner.core import VERSION
-from goalrunner.core.agent_ports import AgentRun
+from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import AgentError, RecordError
+from goalrunner.core.events import AgentRan
 from goalrunner.core.ports import HIDDEN
 from goalrunner.system.child import describe_status
 from goalrunner.system.connection import ProcessConnection
@@ -294,7 +295,8 @@ class AcpProcess(Peer):
         code = self.connection.exit_code
         return "still running" if code is None else describe_status(code)
 
-    def record(self) -> AgentRun:
-        """Return the record of the process after its end."""
-        duration = time.monotonic() - self._began
-        return AgentRun(self._agent.name, self._ending, duration, self._output, self._errors, "; ".join(self._notes))
+    async def record(self, recorder: Recorder) -> None:
+        """Record the process after its end."""
+        duration, note = time.monotonic() - self._began, "; ".join(self._notes)
+        ran = AgentRan(agent=self._agent.name, ending=self._ending, duration=duration, note=note)
+        await recorder.agent_ran(ran, self._output, self._errors)

@@ -26,9 +26,10 @@ from goalrunner.agents.external_chat import (
 )
 from goalrunner.agents.parser import LONGEST_NOISE, Failed, Lines, StreamEvent, TextDelta, clean, object_in
 from goalrunner.agents.turn import CommandTurn
-from goalrunner.core.agent_ports import AgentRun, Recorder, RoundReply
+from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.agent_preset import TEXT
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError, UsageError
+from goalrunner.core.events import AgentRan
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.system.child import describe_status
@@ -160,7 +161,7 @@ class CommandConversation(ExternalConversation):
             await _stop(process)
             with contextlib.suppress(RecordError):
                 await turn.end()
-                await recorder.agent_ran(AgentRun(agent.name, "cut", 0.0, output, errors))
+                await recorder.agent_ran(AgentRan(agent=agent.name, ending="cut"), output, errors)
             raise
         finally:
             self._session = turn.session
@@ -175,9 +176,9 @@ class CommandConversation(ExternalConversation):
         note = NEW_SESSION if lost else ""
         if completion is not None and failure is None and completion.exit_code != 0:
             note = f"its program ended with {how}; its last message counts as its answer"
-        await recorder.agent_ran(
-            AgentRun(agent.name, how, completion.duration if completion else 0.0, output, errors, note)
-        )
+        duration = completion.duration if completion else 0.0
+        ran = AgentRan(agent=agent.name, ending=how, duration=duration, note=note)
+        await recorder.agent_ran(ran, output, errors)
         if lost:
             self._session = None
             return None

@@ -23,12 +23,12 @@ from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.plan import Plan, labels, make_plan, on_disk
 from goalrunner.checking.protection import COMPARED, Protection, is_test
-from goalrunner.core.events import ChangedChecks, Content
+from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.checks import is_hidden, run_validators
-from goalrunner.engine.journal import Answer
+from goalrunner.engine.journal import Answer, check_run
 from goalrunner.engine.snapshot_tracker import Flakiness, Results, flaky_red
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
@@ -132,7 +132,9 @@ class CheckRunner:
             self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
         )
         above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
-        run = CheckRun(
+        finished = ValidatorsFinished(
+            round=0,  # the run knows it
+            results=(),
             protected_changes=(
                 *map(str, plan.differences),
                 *(f"{path} (changed; above the workspace)" for path in above),
@@ -142,7 +144,7 @@ class CheckRunner:
             hint=plan.hint,
         )
         if plan.refusal:
-            return run
+            return CheckRun(finished)
         build = None if self._protection.strict else changes.build
         built = "" if build is None else await asyncio.to_thread(build_state, self._store.workspace, build)
         content = (now.id, changes.state, built, plan.key, *plan.appeared, *plan.dependencies)
@@ -163,15 +165,14 @@ class CheckRunner:
             found.append(NOT_ISOLATED)
         # In place, the checks themselves write ignored files in the workspace.
         leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, await self._look())
-        return replace(
-            run,
-            results=answers,
-            labels=(*found, *missing),
-            changed_checks=agents_checks,
-            diff=await self._store.diff(base, now, run.differing) if agents_checks else "",
-            leaked=("ignored files",) if leaked else (),
-            content=self._flakiness.content(),
-        )
+        about = {
+            "labels": (*found, *missing),
+            "changed_checks": agents_checks,
+            "leaked": ("ignored files",) if leaked else (),
+            "content": self._flakiness.content(),
+        }
+        diff = await self._store.diff(base, now, finished.differing) if agents_checks else ""
+        return check_run(answers, finished.model_copy(update=about), diff)
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         incomplete = self._protection.strict or self.environment.kind == "checkout"

@@ -23,7 +23,7 @@ from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of
 from goalrunner.engine.checks import audit_request
 from goalrunner.engine.snapshot_tracker import why_stale
-from goalrunner.judge.citations import examine
+from goalrunner.judge.citations import check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.event_log import LogDamage, LogEnd, read_lines
@@ -154,7 +154,7 @@ class _Verifier:
         outcome = JudgeOutcome(
             criteria=list(verdict.criteria), score=verdict.score, complete=verdict.complete, missing=verdict.missing
         )
-        again = examine(outcome, request)
+        again = check_verdict(outcome, request).event
         self.done.citations += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:

@@ -15,9 +15,9 @@ from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Claim, Observation, trail_with
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import examine
+from goalrunner.judge.citations import CheckedVerdict, check_verdict
 from goalrunner.judge.prompt_builder import audit_request
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from goalrunner.llm.outside import is_scripted
@@ -75,12 +75,12 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
     async def answer(name: str, sentence: str, copy: AuditRequest) -> Answer:
         said: list[bool] = []  # by the judge itself
 
-        def noted(outcome: JudgeOutcome, request: AuditRequest) -> Audit:
+        def noted(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
             said.append(outcome.passed)
-            return examine(outcome, request)
+            return check_verdict(outcome, request)
 
         async with limit:
-            judge = LLMJudge(llm, goal.judge, redact=redact, examine=noted)
+            judge = LLMJudge(llm, goal.judge, redact=redact, check=noted)
             verdict = (await judge.audit(copy)).verdict
         return Answer(
             name=name,

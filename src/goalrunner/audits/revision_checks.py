@@ -95,9 +95,10 @@ async def _checked(prepared: PreparedRun, revision: str) -> RevisionChecks:
     ran = await checker.check(base, now, context, when="the audit")
     after = await store.snapshot()
     changed = tuple(change.path for change in await store.changes(now, after))
-    leaked = [*ran.leaked, *changed]
+    finished = ran.finished
+    leaked = [*finished.leaked, *changed]
     results, outputs = [], []
-    for result, output in ran.results:
+    for result, output in zip(finished.results, ran.outputs, strict=True):
         shown = {name: parts.redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
         results.append(result.model_copy(update={**shown, "test_ids": (), "suite": SuiteRecord()}))
         text = shown["feedback"]
@@ -105,4 +106,6 @@ async def _checked(prepared: PreparedRun, revision: str) -> RevisionChecks:
             text = b"".join(parts.artifacts.ends(parts.artifacts.adopt(output), _KEPT)).decode(errors="replace")
         outputs.append(text)
     written = f"the workspace changed while validators ran: {', '.join(leaked[:5])}" if leaked else ""
-    return RevisionChecks(tuple(results), tuple(outputs), ran.refusal or written, ran.protected_changes, ran.labels)
+    return RevisionChecks(
+        tuple(results), tuple(outputs), finished.refusal or written, finished.protected_changes, finished.labels
+    )

@@ -19,13 +19,14 @@ from goalrunner.audits.kept_verdicts import Evidence, KeptVerdicts, Result, Spen
 from goalrunner.audits.revision_checks import RevisionChecks
 from goalrunner.core import VERSION
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
+from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import examine
+from goalrunner.judge.citations import CheckedVerdict, check_verdict
 from goalrunner.judge.prompt_builder import audit_form, audit_request, check_room
 from goalrunner.judge.verdict_parser import JudgeOutcome, missing_of
 from goalrunner.llm import LLM
@@ -94,8 +95,8 @@ async def _audited(
     if checks is not None and not checks.verdict.complete:
         verdict = checks.verdict
     else:
-        check = _unchecked if job.policy == "no-citations" else examine
-        judge = LLMJudge(llm, goal.judge, redact=redactor.text, examine=check)
+        check = _unchecked if job.policy == "no-citations" else check_verdict
+        judge = LLMJudge(llm, goal.judge, redact=redactor.text, check=check)
         request = audit_request(goal, redacted_events(trail, redactor))
         verdict = (await judge.audit(request, recorder)).verdict
     if saved.partial and verdict.complete:
@@ -119,17 +120,16 @@ async def _audited(
     )
 
 
-def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> Audit:
+def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
     """Return the judge's verdict without a check of its citations."""
-    return Audit(
-        GoalVerdict(
-            score=outcome.score,
-            complete=outcome.passed,
-            missing="" if outcome.passed else missing_of(outcome),
-            criteria=tuple(outcome.criteria),
-            blocked=outcome.blocked.strip(),
-        )
+    verdict = GoalVerdict(
+        score=outcome.score,
+        complete=outcome.passed,
+        missing="" if outcome.passed else missing_of(outcome),
+        criteria=tuple(outcome.criteria),
+        blocked=outcome.blocked.strip(),
     )
+    return CheckedVerdict(VerdictRecorded(round=request.round, verdict=verdict))
 
 
 def _evidence(trail: Trail) -> Evidence:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from goalrunner.core.events import Account, PlanProposed, Record
+from goalrunner.core.events import Account, AgentRan, PlanProposed, Record
 from goalrunner.core.observation import EvidenceRow, Observation
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.run_state import Approval, RunState
@@ -54,21 +54,6 @@ class Recorded:
     omitted: int = 0
 
 
-@dataclass(frozen=True)
-class AgentRun:
-    """A process of an external agent that ended or was interrupted."""
-
-    agent: str
-    ending: str
-    """"exit 0", "killed by SIGKILL", "cut"."""
-    duration: float
-    output: Path
-    """Its stdout, which is moved into the artifacts; it need not exist."""
-    errors: Path
-    """Its stderr, likewise."""
-    note: str = ""
-
-
 class Recorder(Protocol):
     """Records what an agent or a judge does. Everything is redacted and durable when a call returns."""
 
@@ -92,7 +77,10 @@ class Recorder(Protocol):
     def session(self, session: AgentSession) -> None:
         """Record the session of an external agent, or its new totals."""
 
-    async def agent_ran(self, ran: AgentRun) -> None: ...
+    async def agent_ran(self, ran: AgentRan, output: Path, errors: Path) -> None:
+        """Record that a process of an external agent has ended. The files with its stdout and stderr, which need not
+        exist, are moved into the artifacts.
+        """
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None: ...
 

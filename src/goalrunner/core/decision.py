@@ -45,7 +45,7 @@ class Validate:
 
 
 @dataclass(frozen=True)
-class Audit:
+class AskJudge:
     """Ask the judge."""
 
     round: int
@@ -67,7 +67,7 @@ class AskApproval:
     kind: Literal["complete", "checks"] = "complete"
 
 
-Step = TakeBaseline | RunRound | Criticize | Validate | Audit | Confirm | AskApproval | RunEnded
+Step = TakeBaseline | RunRound | Criticize | Validate | AskJudge | Confirm | AskApproval | RunEnded
 """The next thing to do."""
 
 UNSTABLE_AUDITS = 2
@@ -127,7 +127,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.WORKED if state.plan.validators:
             return Validate(state.round)
         case Phase.WORKED:
-            return _unless_spent(state, Audit(state.round))
+            return _unless_spent(state, AskJudge(state.round))
         case Phase.VALIDATED if state.obstacles >= OBSTACLES:
             hint = f"correct that; then goal resume {state.goal.run_id}"
             return end(StopReason.VALIDATOR_MISSING, state.obstacle, hint)
@@ -137,7 +137,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             why = "the validators pass only with the agent's versions of these files"
             return AskApproval(f"checks changed: {', '.join(state.changed_checks.paths)}", why, "checks")
         case Phase.VALIDATED if not state.decided_by_validators:
-            return _unless_spent(state, Audit(state.round))
+            return _unless_spent(state, AskJudge(state.round))
         case Phase.VALIDATED | Phase.JUDGED:
             return _after_decision(state)
         case Phase.CONFIRMED if state.confirmed:
@@ -175,7 +175,7 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
             message = 'every validator passes before round 1, but the goal has baseline = "red"'
             return end(StopReason.BASELINE_GREEN, message, 'add a validator that fails, or set baseline = "any"')
         case "green" if not state.plan.needs_round:
-            return _unless_spent(state, Audit(0)) if state.plan.has_judge else _completion(state)
+            return _unless_spent(state, AskJudge(0)) if state.plan.has_judge else _completion(state)
         case "green" | "red":
             return _unless_spent(state, _round(state, "first", 1))
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 from goalrunner.core.agent_ports import Conversation, Recorder
-from goalrunner.core.events import ChangedChecks, Content
+from goalrunner.core.events import ConfirmationRecorded, Content, ValidatorsFinished, VerdictRecorded
 from goalrunner.core.observation import Snapshot, Trail
-from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import Critique, ValidatorResult
 
 
 @dataclass(frozen=True)
@@ -68,35 +68,17 @@ class AuditRequest:
     """Names of processes that the agent left running at the end of its last turn."""
 
 
-@dataclass(frozen=True)
-class Audit:
-    """A verdict after the runner's own check of its citations."""
-
-    verdict: GoalVerdict
-    citations_checked: int = 0
-    refusals: tuple[str, ...] = ()
-    stale_only: bool = False
-    """Whether only outdated evidence keeps it from being complete."""
-    mendable: tuple[str, ...] = ()
-    """Faults that the judge itself can correct, one sentence each."""
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """A second opinion on the claim that a goal is blocked; not confirmed if it could not be parsed."""
-
-    confirmed: bool
-    reason: str
-
-
 class Judge(Protocol):
-    """Audits a run; each call is fresh, without memory."""
+    """Audits a run; each call is fresh, without memory. The run records the events that it returns."""
 
-    async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
+    async def audit(self, request: AuditRequest, recorder: Recorder) -> VerdictRecorded:
         """Audit once. Answers that cannot be parsed give a fallback verdict. Raise ModelError if the model cannot be reached."""
 
-    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
-        """Give a second opinion, without any verdict, on the claim that the goal is blocked. Raise ModelError."""
+    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> ConfirmationRecorded:
+        """Give a second opinion, without any verdict, on the claim that the goal is blocked. Raise ModelError.
+
+        An opinion that cannot be parsed does not confirm the claim.
+        """
 
 
 Score = float | Mapping[str, Any] | Critique
@@ -115,25 +97,17 @@ class Reviewer(Protocol):
 
 @dataclass(frozen=True)
 class CheckRun:
-    """The results of the validators in the check environment."""
+    """A run of the validators in the check environment: the event, and the outputs that the run stores and numbers.
 
-    results: tuple[tuple[ValidatorResult, Path | None], ...] = ()
-    """Those that are not hidden, in the order of the goal; then the hidden ones, if the others are green."""
-    refusal: str = ""
-    """Why the results do not count, for the agent; `hint` is what a person can do about it."""
-    hint: str = ""
-    protected_changes: tuple[str, ...] = ()
-    """Protected paths that differ from the start, one line each."""
-    differing: tuple[str, ...] = ()
-    """The paths of `protected_changes`."""
-    labels: tuple[str, ...] = ()
-    changed_checks: ChangedChecks | None = None
-    """Set if the results are red, and green with the agent's versions of the checks."""
+    The results of the event are those that are not hidden, in the order of the goal; then the hidden ones, if the others
+    are green. Its `leaked` are ignored files that changed in the workspace meanwhile.
+    """
+
+    finished: ValidatorsFinished
+    outputs: tuple[Path | None, ...] = ()
+    """The file with the output of each result, if there is one."""
     diff: str = ""
-    """The agent's changes of these checks, as a patch."""
-    leaked: tuple[str, ...] = ()
-    """Ignored files that changed in the workspace during the check."""
-    content: Content | None = None
+    """The agent's changes of the checks, as a patch, if only its versions are green."""
 
 
 class Checker(Protocol):

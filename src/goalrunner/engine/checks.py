@@ -18,7 +18,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext, Validator
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.verdict import Critique, UnusableCritiqueError, ValidatorResult, failed_critique, obstacle_of
-from goalrunner.engine.journal import Answer, Journal, Parts, observe
+from goalrunner.engine.journal import Answer, Journal, Parts, check_run, observe
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
@@ -102,24 +102,26 @@ class Checks:
     async def baseline(self) -> None:
         """Run the validators once before round 1."""
         self._begin("baseline", "run the validators before any work is done")
-        ran, after, leaked = await self._run(0, "", "the baseline")
-        if leaked:
-            ran, after, leaked = await self._run(0, "", "the baseline")
-        observed = await observe(ran.results, self._journal, after)
-        standing, reason = _standing(observed["results"], ran, leaked)
+        ran, after = await self._run(0, "", "the baseline")
+        if ran.finished.leaked:
+            ran, after = await self._run(0, "", "the baseline")
+        finished = await observe(ran, self._journal, after)
+        standing, reason = _standing(finished)
         checker = self._parts.checker
         if standing in ("red", "cannot_run") and checker is not None:
-            red = [result for result in observed["results"] if not result.passed]
+            red = [result for result in finished.results if not result.passed]
             if found := await checker.compare(red, self._context(0, "")):
                 standing, reason = "differs", found
         await self.keep_start(checked=True)
         self._journal.append(
             events.BaselineTaken(
                 standing=standing,
-                **observed,
+                results=finished.results,
+                observations=finished.observations,
+                concealed=finished.concealed,
                 reason=reason,
                 snapshot=None if after == self._state.base else after,
-                content=ran.content,
+                content=finished.content,
             )
         )
 
@@ -128,25 +130,15 @@ class Checks:
         count = len(self._parts.validators)
         self._begin(f"validate-{number}", f"run {count} validator{'' if count == 1 else 's'}")
         before = self._state.snapshot
-        ran, after, leaked = await self._run(self._state.iterations + 1, response, f"round {number}")
-        observed = await observe(ran.results, self._journal, after)
-        diff = self._journal.artifacts.put(ran.diff.encode(errors="replace")) if ran.diff else None
-        changed = ran.changed_checks.model_copy(update={"diff": diff}) if ran.changed_checks else None
-        self._journal.append(
-            events.ValidatorsFinished(
-                round=number,
-                **observed,
-                refusal=ran.refusal,
-                hint=ran.hint,
-                leaked=leaked,
-                snapshot=None if after == before else after,
-                protected_changes=ran.protected_changes,
-                differing=ran.differing,
-                labels=ran.labels,
-                changed_checks=changed,
-                content=ran.content,
-            )
-        )
+        ran, after = await self._run(self._state.iterations + 1, response, f"round {number}")
+        finished = await observe(ran, self._journal, after)
+        changed = finished.changed_checks
+        if changed is not None and ran.diff:
+            diff = self._journal.artifacts.put(ran.diff.encode(errors="replace"))
+            changed = changed.model_copy(update={"diff": diff})
+        snapshot = None if after == before else after
+        complete = {"round": number, "snapshot": snapshot, "changed_checks": changed}
+        self._journal.append(finished.model_copy(update=complete))
 
     async def unchanged(self) -> bool:
         """Return whether the workspace is unchanged since the check; record the changes."""
@@ -161,26 +153,17 @@ class Checks:
         self._journal.append(events.AuditStarted(round=number))
         request = await self._request(number)
         assert self._parts.judge is not None  # the plan says so
-        audit = await self._parts.judge.audit(request, self._recorder)
-        self._journal.append(
-            events.VerdictRecorded(
-                round=number,
-                verdict=audit.verdict,
-                citations_checked=audit.citations_checked,
-                refusals=audit.refusals,
-                stale_only=audit.stale_only,
-                stale={name: why for name, why in request.stale.items() if name in audit.verdict.cited},
-            )
-        )
+        recorded = await self._parts.judge.audit(request, self._recorder)
+        cited = recorded.verdict.cited
+        stale = {name: why for name, why in request.stale.items() if name in cited}
+        self._journal.append(recorded.model_copy(update={"round": number, "stale": stale}))
 
     async def confirm(self, claim: str) -> None:
         """Ask for a second opinion on a claim that the goal is blocked, in a new context."""
         self._begin(f"confirm-{self._state.round}", "ask for a second opinion on whether the goal is blocked")
         assert self._parts.judge is not None  # the plan says so
         opinion = await self._parts.judge.confirm(await self._request(self._state.round), claim, self._recorder)
-        self._journal.append(
-            events.ConfirmationRecorded(claim=claim, confirmed=opinion.confirmed, reason=opinion.reason)
-        )
+        self._journal.append(opinion)
 
     async def criticize(self, number: int, response: str) -> None:
         """Ask the critic once about `response`, the text of the agent's last message, and record the critique."""
@@ -209,13 +192,13 @@ class Checks:
     def _begin(self, step: str, description: str) -> None:
         self._journal.append(events.StepStarted(step_id=step, description=description))
 
-    async def _run(self, iteration: int, response: str, when: str) -> tuple[CheckRun, Snapshot | None, tuple[str, ...]]:
-        """Run the validators; return the results, the workspace afterwards, and the paths that changed."""
+    async def _run(self, iteration: int, response: str, when: str) -> tuple[CheckRun, Snapshot | None]:
+        """Run the validators; return the results with all paths that changed meanwhile, and the workspace afterwards."""
         context = self._context(iteration, response)
         now, base, checker = self._tracker.last, self._state.base, self._parts.checker
         if checker is None or now is None or base is None:
             visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
-            ran = CheckRun(tuple(await run_validators(visible, context)))
+            ran = check_run(await run_validators(visible, context))
         else:
             now = await self._tracker.take("validators") or now
             with self._agent_paused():
@@ -229,8 +212,10 @@ class Checks:
                     self._journal.append(events.NoteAdded(note=note))
                     ran = await check()
         after = await self._tracker.take("validators")
-        leaked = (*await self._tracker.changed(now, after), *ran.leaked) if checker is not None else ()
-        return ran, after, leaked
+        if checker is None:
+            return ran, after
+        leaked = (*await self._tracker.changed(now, after), *ran.finished.leaked)
+        return replace(ran, finished=ran.finished.model_copy(update={"leaked": leaked})), after
 
     def _context(self, iteration: int, response: str) -> ValidationContext:
         parts = self._parts
@@ -255,14 +240,15 @@ class Checks:
         return replace(request, left=state.lingering, changed=shown)
 
 
-def _standing(results: Sequence[ValidatorResult], ran: CheckRun, leaked: Sequence[str]) -> tuple[events.Standing, str]:
+def _standing(finished: events.ValidatorsFinished) -> tuple[events.Standing, str]:
     """Return the status of the validators before any work is done, and why they cannot run."""
+    results = finished.results
     if obstacle := obstacle_of(results):
         return "cannot_run", obstacle
-    if leaked:
-        return "differs", f"the workspace changed while it was checked: {some(leaked)}"
-    if ran.refusal:
-        return "differs", f"{ran.refusal}\n{ran.hint}".strip()
+    if finished.leaked:
+        return "differs", f"the workspace changed while it was checked: {some(finished.leaked)}"
+    if finished.refusal:
+        return "differs", f"{finished.refusal}\n{finished.hint}".strip()
     return ("green" if results and all(result.passed for result in results) else "red"), ""
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.agent_ports import Approver, Conversation, Observer, TextObserver
-from goalrunner.core.events import Event, Record, SecretsReplaced
+from goalrunner.core.events import Event, Record, SecretsReplaced, ValidatorsFinished
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, Snapshot, Trail, names_in
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Activity, ActivityObserver, Checker, Judge, Reviewer, Validator
+from goalrunner.core.ports import Activity, ActivityObserver, Checker, CheckRun, Judge, Reviewer, Validator
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, SnapshotHistory, outcome_of
 from goalrunner.core.verdict import SuiteRecord, ValidatorResult
@@ -228,15 +228,22 @@ def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str])
     return f"{last_line}\nthe traceback is in {path}"
 
 
-async def observe(answers: Sequence[Answer], journal: Journal, seen: Snapshot | None = None) -> dict[str, Any]:
-    """Store the outputs, and number the results as observations on `seen`; return both as fields of an event."""
+def check_run(answers: Sequence[Answer], finished: ValidatorsFinished | None = None, diff: str = "") -> CheckRun:
+    """Return the results of validators as an event, which has the other fields of `finished`, with their output files."""
+    results = tuple(result for result, _ in answers)
+    event = finished or ValidatorsFinished(round=0, results=())  # the run sets the round
+    return CheckRun(event.model_copy(update={"results": results}), tuple(output for _, output in answers), diff)
+
+
+async def observe(ran: CheckRun, journal: Journal, seen: Snapshot | None = None) -> ValidatorsFinished:
+    """Store the outputs, and number the results as observations on `seen`; return the event with both."""
     store = OutputStore(journal.artifacts)  # the deadline is kept, even for hundreds of megabytes
-    refs = [None if output is None else await store.take(output) for _, output in answers]
+    refs = [None if output is None else await store.take(output) for output in ran.outputs]
     store.settle()
     results: list[ValidatorResult] = []
     visible: list[Observation] = []
     concealed: list[Observation] = []
-    for ahead, ((result, _), kept) in enumerate(zip(answers, refs, strict=True)):
+    for ahead, (result, kept) in enumerate(zip(ran.finished.results, refs, strict=True)):
         ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
         identifier = journal.next_observation(ahead)
         update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
@@ -254,7 +261,8 @@ async def observe(answers: Sequence[Answer], journal: Journal, seen: Snapshot | 
                 after=seen.id if seen else None,
             )
         )
-    return {"results": tuple(results), "observations": tuple(visible), "concealed": tuple(concealed)}
+    numbered = {"results": tuple(results), "observations": tuple(visible), "concealed": tuple(concealed)}
+    return ran.finished.model_copy(update=numbered)
 
 
 def result_facts(result: ValidatorResult) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from goalrunner.core import events
-from goalrunner.core.agent_ports import AgentRun, Message, Recorded, ToolResult, Unfinished
+from goalrunner.core.agent_ports import Message, Recorded, ToolResult, Unfinished
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.events import Account, Record
@@ -125,19 +125,11 @@ class RunRecorder:
         """Record what another process needs to continue with an external agent."""
         self._journal.append(events.SessionOpened(session=session))
 
-    async def agent_ran(self, ran: AgentRun) -> None:
+    async def agent_ran(self, ran: events.AgentRan, output: Path, errors: Path) -> None:
         """Store the output, then write the event. If the run is cancelled meanwhile, both ends of a large output are stored."""
         store = OutputStore(self._journal.artifacts)
-        self._journal.append(
-            events.AgentRan(
-                agent=ran.agent,
-                ending=ran.ending,
-                duration=ran.duration,
-                output=await store.adopt(ran.output),
-                errors=await store.adopt(ran.errors),
-                note=ran.note,
-            )
-        )
+        stored = {"output": await store.adopt(output), "errors": await store.adopt(errors)}
+        self._journal.append(ran.model_copy(update=stored))
         store.settle()
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:

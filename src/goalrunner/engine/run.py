@@ -189,7 +189,7 @@ class Run:
                     await self._checks.criticize(step.round, self._reply.text)
                 case decision.Validate():
                     await self._checks.validate(step.round, self._reply.text)
-                case decision.Audit():
+                case decision.AskJudge():
                     await self._checks.audit(step.round)
                 case decision.Confirm():
                     await self._checks.confirm(step.claim)

@@ -11,14 +11,14 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError
-from goalrunner.core.events import Account
+from goalrunner.core.events import Account, ConfirmationRecorded, VerdictRecorded
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS, JudgeConfig
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import Audit, AuditRequest, Confirmation, ValidationContext
+from goalrunner.core.ports import AuditRequest, ValidationContext
 from goalrunner.core.verdict import Critique, GoalVerdict, failed_critique
 from goalrunner.judge import prompt_builder
-from goalrunner.judge.citations import examine, matched
+from goalrunner.judge.citations import CheckedVerdict, check_verdict, matched
 from goalrunner.judge.excerpt import SECOND_LOOK
 from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens, plain_goal
 from goalrunner.judge.prompt_text import (
@@ -162,14 +162,14 @@ class LLMJudge:
         config: JudgeConfig | None = None,
         *,
         redact: Callable[[str], str] = str,
-        examine: Callable[[JudgeOutcome, AuditRequest], Audit] = examine,
+        check: Callable[[JudgeOutcome, AuditRequest], CheckedVerdict] = check_verdict,
         replay: Replay | None = None,
     ) -> None:
-        """`redact` replaces secrets in messages. `examine` replaces the check of citations, to measure its effect."""
+        """`redact` replaces secrets in messages. `check` replaces the check of citations, to measure its effect."""
         self._llm, self._config, self._redact = llm, config or JudgeConfig(), redact
-        self._examine, self._replay = examine, replay
+        self._check, self._replay = check, replay
 
-    async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> Audit:
+    async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> VerdictRecorded:
         """Ask the judge. Once, show the observations that it asks for; once, report citations that do not hold.
 
         Raise ModelError, BudgetExhausted, and UsageError if the goal alone is too long for the prompt.
@@ -182,15 +182,15 @@ class LLMJudge:
         session = JudgeSession(self._llm, recorder, form, ("verdict", JUDGE_OUTCOME_SCHEMA), self._redact)
         most = await session.begin(request, nonce, self._config.max_tokens)
         expanded = False
-        checked: Audit | None = None
+        first: VerdictRecorded | None = None
         replays = Replays(self._replay, recorder)
         while True:
             try:
                 text = await session.ask()
             except (ModelError, BudgetExhausted):
-                if checked is None:
+                if first is None:
                     raise
-                return checked  # the verdict before this question counts
+                return first  # the verdict before this question counts
             try:
                 outcome = await in_thread(parse_reply, text)
                 requested = [] if expanded else prompt_builder.requested_observations(outcome.need, request)
@@ -208,17 +208,18 @@ class LLMJudge:
                     break
                 continue
             outcome, request = await replays.moved(outcome, request)
-            found: Audit = await in_thread(self._examine, outcome, request)
+            checked: CheckedVerdict = await in_thread(self._check, outcome, request)
             # A stale citation needs new work of the agent, other faults need another answer of the judge.
             passes = outcome.passed and outcome.score >= request.minimum_score
-            if not (passes and found.mendable) or checked is not None:
-                return found
-            checked = found
-            session.add(correction_prompt(found.mendable))
+            if not (passes and checked.mendable) or first is not None:
+                return checked.event
+            first = checked.event
+            session.add(correction_prompt(checked.mendable))
         # An earlier verdict counts; it is not complete either.
-        return checked or Audit(verdict=GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback"))
+        unreadable = GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback")
+        return first or VerdictRecorded(round=request.round, verdict=unreadable)
 
-    async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> Confirmation:
+    async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> ConfirmationRecorded:
         """Ask in a new conversation whether the goal is blocked as claimed. An unreadable answer means no.
 
         Raise the same errors as `audit`.
@@ -228,9 +229,10 @@ class LLMJudge:
         session = JudgeSession(self._llm, recorder, form, ("opinion", OPINION_SCHEMA), self._redact)
         await session.begin(request, nonce, self._config.max_tokens)
         try:
-            return await session.answer(parse_confirmation)
+            confirmed, reason = await session.answer(parse_confirmation)
         except UnreadableReplyError as error:
-            return Confirmation(confirmed=False, reason=f"The second opinion could not be read. {error}")
+            confirmed, reason = False, f"The second opinion could not be read. {error}"
+        return ConfirmationRecorded(claim=claim, confirmed=confirmed, reason=reason)
 
 
 class ModelCritic:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Observation, Trail
-from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, identifier_of
 from goalrunner.judge.evidence import deliverable_response, plain_fact, shortened, without_brackets
 from goalrunner.judge.excerpt import TOKEN
@@ -201,7 +202,16 @@ def cited_in(trail: Trail, text: str) -> Observation | None:
     return trail.observation(text.strip()) or trail.observation(identifier_of(text))
 
 
-def examine(outcome: JudgeOutcome, request: AuditRequest) -> Audit:
+@dataclass(frozen=True)
+class CheckedVerdict:
+    """A verdict after the check of its citations."""
+
+    event: VerdictRecorded
+    mendable: tuple[str, ...] = ()
+    """Faults that the judge itself can correct, one sentence each."""
+
+
+def check_verdict(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
     """Return the verdict after the check of its citations, which name observations by id.
 
     The verdict is complete if the judge says so and reports nothing that blocks the goal, every criterion is satisfied
@@ -241,7 +251,14 @@ def examine(outcome: JudgeOutcome, request: AuditRequest) -> Audit:
     results = [(_short(finding.criterion.criterion), result) for finding in findings for result in finding.results]
     refusals = tuple(f"{name}: {result.objection}." for name, result in results if result.objection)
     mendable = tuple(sentence for finding in findings for sentence in finding.mendable)
-    return Audit(verdict, len(results), refusals, stale_only, mendable)
+    event = VerdictRecorded(
+        round=request.round,
+        verdict=verdict,
+        citations_checked=len(results),
+        stale_only=stale_only,
+        refusals=refusals,
+    )
+    return CheckedVerdict(event, mendable)
 
 
 def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:

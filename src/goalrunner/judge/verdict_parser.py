@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from goalrunner.core.ports import Confirmation
 from goalrunner.core.verdict import (
     CriterionVerdict,
     Critique,
@@ -207,14 +206,17 @@ def settled(outcome: JudgeOutcome) -> JudgeOutcome:
     return outcome.model_copy(update={"need": []})
 
 
-def parse_confirmation(text: str) -> Confirmation:
-    """Return the opinion in an answer. Raise UnreadableReplyError with the reason in one sentence."""
+def parse_confirmation(text: str) -> tuple[bool, str]:
+    """Return the opinion in an answer: whether it confirms the claim, and why.
+
+    Raise UnreadableReplyError with the reason in one sentence.
+    """
     keys = re.compile(r'"confirmed"\s*:')
     opinion = only_object(text, "an opinion", keys, lambda value: "confirmed" in value)
     confirmed, reason = opinion["confirmed"], opinion.get("reason")
     if not isinstance(confirmed, bool) or not isinstance(reason, str) or not reason:
         raise UnreadableReplyError('"confirmed" must be true or false, and "reason" a text that is not empty.')
-    return Confirmation(confirmed=confirmed, reason=reason.strip())
+    return confirmed, reason.strip()
 
 
 def parse_critique(text: str) -> Critique:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.app.previous_run import sub_goals
 from goalrunner.app.verification import Verification
-from goalrunner.core.decision import AskApproval, Audit, Confirm, Criticize, RunRound, TakeBaseline, Validate, decide
+from goalrunner.core.decision import AskApproval, AskJudge, Confirm, Criticize, RunRound, TakeBaseline, Validate, decide
 from goalrunner.core.events import Record, RoundFinished, RunEnded
 from goalrunner.core.limits import at_work
 from goalrunner.core.observation import TranscriptRef
@@ -166,7 +166,7 @@ def why(state: RunState) -> str:
             return f"round {step.round} has ended: the critic is next"
         case Validate():
             return f"round {step.round} has ended: the validators are next"
-        case Audit():
+        case AskJudge():
             blocked = ", or the agent reports that it is blocked" if step.round else ""
             return f"the validators passed{blocked}: the judge is next"
         case Confirm():
