@@ -83,7 +83,7 @@ def answered(run: FinishedRun, capsys: pytest.CaptureFixture[str], *arguments: s
 
 
 def test_a_run_that_holds_is_verified_in_one_line(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answered(run, capsys, "verify") == (0, "verified: 48 events, 4 artifacts, 1 citation\n", "")
+    assert answered(run, capsys, "verify") == (0, "verified: 48 events, 11 messages, 4 artifacts, 1 citation\n", "")
 
 
 def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: p
     assert answered(run, capsys, "verify") == (
         0,
         (
-            "verified: 47 events, 4 artifacts, 1 citation\n"
+            "verified: 47 events, 11 messages, 4 artifacts, 1 citation\n"
             "note: the run has not ended; only what is recorded so far was checked\n"
         ),
         "",
