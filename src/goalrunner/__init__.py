@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from goalrunner.app.previous_run import read_chat as read_chat
     from goalrunner.app.previous_run import read_events as read_events
     from goalrunner.app.previous_run import read_state as read_state
+    from goalrunner.app.run_options import RunKeywords as RunKeywords
     from goalrunner.core.agent_ports import ApprovalAnswer as ApprovalAnswer
     from goalrunner.core.agent_ports import ApprovalRequest as ApprovalRequest
     from goalrunner.core.agent_ports import Approver as Approver
@@ -65,6 +66,7 @@ _NAMES = {
     "app.controller": ("GoalContinue", "GoalController", "GoalDone"),
     "app.library": ("ajudge_goal", "aresume", "arun_goal", "chat_conversation", "judge_goal", "resume", "run_goal"),
     "app.previous_run": ("read_attempts", "read_chat", "read_events", "read_state"),
+    "app.run_options": ("RunKeywords",),
     "core.agent_ports": (
         "ApprovalAnswer",
         "ApprovalRequest",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.goal_models import goal_redactor
 from goalrunner.app.previous_run import secret_notes, with_secrets
-from goalrunner.app.run_options import goal_redactor
 from goalrunner.core.errors import UsageError
 from goalrunner.goalfile.loading import dump_goal, load_goal
 from tests.support.tokens import some

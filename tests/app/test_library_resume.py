@@ -106,11 +106,11 @@ def test_what_only_the_program_can_make_is_asked_for() -> None:
         resume(first, Agent("good"), validators=[says("good")], max_iterations=3)
     with pytest.raises(UsageError, match="the run has no validator true"):
         resume(first, Agent("good"), validators=["true", says("good")], max_iterations=3)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'workspace'"):
-        resume(first, Agent("good"), workspace=".")  # type: ignore[call-arg]
-    with pytest.raises(UsageError, match="max_iterations must be a positive number"):
+    with pytest.raises(UsageError, match="workspace of a run is fixed"):
+        resume(first, Agent("good"), workspace=".")
+    with pytest.raises(UsageError, match="max_iterations: "):
         resume(first, Agent("good"), validators=[says("good")], max_iterations=-1)
-    with pytest.raises(UsageError, match="timeout must be a positive number"):
+    with pytest.raises(UsageError, match="timeout: "):
         resume(first, Agent("good"), validators=[says("good")], timeout=float("nan"))
     with pytest.raises(UsageError, match="no run"):
         resume("absent", Agent("good"))

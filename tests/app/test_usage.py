@@ -12,13 +12,16 @@ from goalrunner import (
     Goal,
     GoalController,
     JudgeConfig,
+    aresume,
     arun_goal,
     chat_conversation,
     judge_goal,
     load_goal,
     read_transcript,
+    resume,
     run_goal,
 )
+from goalrunner.adapters.common import Library
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.testing import ScriptedConversation
 
@@ -93,12 +96,12 @@ def test_what_is_no_judge_is_refused() -> None:
         judge_goal(wrong, "x", [])
 
 
-def test_the_keywords_are_those_of_the_async_twin() -> None:
-    wanted = inspect.signature(arun_goal).parameters
-    assert inspect.signature(run_goal).parameters == wanted
-    controller = inspect.signature(GoalController).parameters
-    assert set(controller) == set(wanted) - {"conversation"}
-    assert all(controller[name].default == wanted[name].default for name in controller)
+def test_every_entry_point_takes_the_same_typed_keywords() -> None:
+    library = Library(ScriptedConversation, lambda judge: judge)
+    functions = (run_goal, arun_goal, resume, aresume, GoalController.__init__, GoalController.resume)
+    adapted = (library.run_goal, library.arun_goal, library.resume, library.aresume)
+    for function in (*functions, *adapted):
+        assert inspect.get_annotations(function)["options"] == "Unpack[RunKeywords]"
 
 
 @pytest.mark.parametrize("function", [run_goal, GoalController])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.keywords import Callback
+from goalrunner.app.run_options import Callback
 from goalrunner.cli.drive import is_interactive, open_progress
 from goalrunner.core import events
 from goalrunner.core.agent_ports import TextObserver

@@ -23,6 +23,7 @@ from goalrunner import (
     read_chat,
     run_goal,
 )
+from goalrunner.app.run_options import RunKeywords
 from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedConversation, ScriptedRound
 from tests.support.library_runs import Command, Judge, misses, proves, ran, roles, said, says, scripted_llm
@@ -32,12 +33,8 @@ PASS = Goal(objective="The tests pass.")
 
 
 def test_h01_run_goal_has_the_names_and_the_order_of_openhands(tmp_path: Path) -> None:
-    assert list(inspect.signature(run_goal).parameters)[:4] == [
-        "conversation",
-        "objective",
-        "judge_llm",
-        "max_iterations",
-    ]
+    assert list(inspect.signature(run_goal).parameters)[:3] == ["conversation", "objective", "judge_llm"]
+    assert "max_iterations" in RunKeywords.__annotations__
     llm = scripted_llm(tmp_path / "judge.jsonl", proves("o1", "3 passed"))
     outcome = run_goal(conversation=ScriptedConversation(ran("3 passed")), objective=PASS, judge_llm=llm)
     assert (outcome.status, outcome.limits["max_iterations"]) == ("complete", 10)

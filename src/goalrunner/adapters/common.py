@@ -6,14 +6,14 @@ import importlib
 import json
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import goalrunner
 from goalrunner import Goal
 from goalrunner.agents.external_chat import GO_ON
 from goalrunner.agents.turn import reported_result
-from goalrunner.app.run_options import JudgeChoice
+from goalrunner.app.previous_run import Reference
+from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.messages import blocks_of
 from goalrunner.core.observation import Observation
@@ -57,36 +57,46 @@ class Library:
     """`run_goal` and `resume` over agents of a framework. `judge_llm` is a model of it, or a judge for `goalrunner`."""
 
     def __init__(
-        self, conversation: Callable[[Any], Any], judge: Callable[[Any], JudgeChoice], **defaults: object
+        self, conversation: Callable[[Any], Any], judge: Callable[[Any], JudgeChoice], max_iterations: int | None = None
     ) -> None:
+        """`max_iterations` is the framework's own default limit, if it has one."""
         self._conversation = conversation
         self._judge = judge
-        self._defaults = defaults
+        self._defaults: RunKeywords = {} if max_iterations is None else {"max_iterations": max_iterations}
 
-    def options(self, options: dict[str, Any], **defaults: object) -> dict[str, Any]:
-        """Return keywords for `run_goal`. A model of the framework as `judge` is converted."""
-        judge = {"judge": self._judge(options["judge"])} if "judge" in options else {}
-        return {**defaults, **options, **judge}
+    def adapted(self, options: RunKeywords) -> RunKeywords:
+        """Return the keywords of a new run. A model of the framework as `judge` is converted."""
+        return {**self._defaults, **self.adapted_judge(options)}
 
-    def run_goal(self, agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Any) -> GoalOutcome:
-        """Run `goalrunner.run_goal` over an agent; `options` are its keywords: validators, timeout, ..."""
-        options = self.options(options, **self._defaults)
-        return goalrunner.run_goal(self._wrapped(agent), objective, self._judge(judge_llm), **options)
+    def adapted_judge(self, options: RunKeywords) -> RunKeywords:
+        """Return the keywords of a run that is resumed, with a model of the framework as `judge` converted."""
+        return {**options, "judge": self._judge(options["judge"])} if "judge" in options else options
 
-    async def arun_goal(self, agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Any) -> GoalOutcome:
+    def run_goal(
+        self, agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Unpack[RunKeywords]
+    ) -> GoalOutcome:
+        """Run `goalrunner.run_goal` over an agent."""
+        judge = self._judge(judge_llm)
+        return goalrunner.run_goal(self._wrapped(agent), objective, judge, **self.adapted(options))
+
+    async def arun_goal(
+        self, agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Unpack[RunKeywords]
+    ) -> GoalOutcome:
         """Run `run_goal` in the running event loop."""
-        options = self.options(options, **self._defaults)
-        return await goalrunner.arun_goal(self._wrapped(agent), objective, self._judge(judge_llm), **options)
+        judge = self._judge(judge_llm)
+        return await goalrunner.arun_goal(self._wrapped(agent), objective, judge, **self.adapted(options))
 
-    def resume(self, run: GoalOutcome | Path | str, agent: Any, judge_llm: Any = None, **options: Any) -> GoalOutcome:
+    def resume(self, run: Reference, agent: Any, judge_llm: Any = None, **options: Unpack[RunKeywords]) -> GoalOutcome:
         """Run `goalrunner.resume` over an agent, the same one or a new one, which gets the run's chat."""
-        return goalrunner.resume(run, self._wrapped(agent), self._judge(judge_llm), **self.options(options))
+        judge = self._judge(judge_llm)
+        return goalrunner.resume(run, self._wrapped(agent), judge, **self.adapted_judge(options))
 
     async def aresume(
-        self, run: GoalOutcome | Path | str, agent: Any, judge_llm: Any = None, **options: Any
+        self, run: Reference, agent: Any, judge_llm: Any = None, **options: Unpack[RunKeywords]
     ) -> GoalOutcome:
         """Run `resume` in the running event loop."""
-        return await goalrunner.aresume(run, self._wrapped(agent), self._judge(judge_llm), **self.options(options))
+        judge = self._judge(judge_llm)
+        return await goalrunner.aresume(run, self._wrapped(agent), judge, **self.adapted_judge(options))
 
     def _wrapped(self, agent: object) -> Any:
         """Return the conversation over an agent: the existing one, or a new one."""

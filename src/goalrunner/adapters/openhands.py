@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import goalrunner
 from goalrunner import Goal, GoalContinue, GoalDone, GoalOutcome, GoalStatus, GoalVerdict, Usage
@@ -18,7 +18,8 @@ from goalrunner.adapters.common import (
     usage_of,
 )
 from goalrunner.agents.external_chat import with_history
-from goalrunner.app.run_options import JudgeChoice
+from goalrunner.app.previous_run import Reference
+from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
 from goalrunner.llm.outside import OutsideModel, failure_of
@@ -211,13 +212,13 @@ async def ajudge_goal(judge_llm: Any, objective: str | Goal, events: Iterable[An
 class GoalController(goalrunner.GoalController):
     """The loop for programs that run the conversation themselves; it takes OpenHands events."""
 
-    def __init__(self, objective: str | Goal, judge_llm: Any = None, **options: Any) -> None:
-        super().__init__(objective, judge_choice(judge_llm), **_LIBRARY.options(options, max_iterations=10))
+    def __init__(self, objective: str | Goal, judge_llm: Any = None, **options: Unpack[RunKeywords]) -> None:
+        super().__init__(objective, judge_choice(judge_llm), **_LIBRARY.adapted(options))
 
     @classmethod
-    def resume(cls, run: GoalOutcome | Path | str, judge_llm: Any = None, **options: Any) -> Self:
+    def resume(cls, run: Reference, judge_llm: Any = None, **options: Unpack[RunKeywords]) -> Self:
         """Return a controller that continues a run, as `goalrunner.GoalController.resume` does."""
-        return super().resume(run, judge_choice(judge_llm), **_LIBRARY.options(options))
+        return super().resume(run, judge_choice(judge_llm), **_LIBRARY.adapted_judge(options))
 
     async def aon_run_finished(self, events: Sequence[Any], *, usage: Usage | None = None) -> GoalContinue | GoalDone:
         """Check the last run of the conversation, whose events these are. `on_run_finished` does the same without await."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 from goalrunner import JUDGE_SYSTEM_PROMPT, Goal, GoalAttempt, GoalOutcome, JudgeOutcome, build_judge_prompt
 from goalrunner.adapters.common import imported
@@ -22,11 +23,12 @@ from goalrunner.adapters.strands_agent import (
     strands_model,
 )
 from goalrunner.app.checker import NOT_ISOLATED
-from goalrunner.app.keywords import goal_and_options
-from goalrunner.app.library import prepare_conversation
-from goalrunner.app.run_options import Checks, RunOptions, split_checks
+from goalrunner.app.library import goal_and_options, prepare_conversation
+from goalrunner.app.run_options import Checks, CriticChoice, RunKeywords, RunOptions, split_checks
 from goalrunner.app.session import HostedRun
+from goalrunner.core.agent_ports import Approver
 from goalrunner.core.errors import AgentError
+from goalrunner.core.events import Event
 from goalrunner.core.messages import text_of
 from goalrunner.llm.outside import failure_of
 
@@ -62,6 +64,19 @@ class JudgeConfig:
 
     model: Any = None
     system_prompt: str | None = None
+
+
+class LoopKeywords(TypedDict, total=False):
+    """Keywords of `run_goal` that are not among the parameters of Strands' GoalLoop."""
+
+    workspace: Path | str | None
+    home: Path | str | None
+    critic: CriticChoice
+    tokens: float | None
+    cost_usd: float | None
+    on_event: Callable[[Event], None] | None
+    on_text: Callable[[str], None] | None
+    approver: Approver | None
 
 
 @dataclass
@@ -109,9 +124,9 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         preserve_context: bool = True,
         resume_prompt_template: Callable[[str | None], Any] | None = None,
         validators: Checks = (),
-        **options: Any,
+        **options: Unpack[LoopKeywords],
     ) -> None:
-        """Create the plugin. `options` are keywords of `run_goal`: workspace, home, on_event, approver."""
+        """Create the plugin. `options` are further keywords of `run_goal`."""
         imported("strands.plugins", "strands")
         if not isinstance(goal, str | Goal) and not callable(goal):
             raise TypeError("goal must be a text, a callable (response, agent), or a Goal")
@@ -124,8 +139,11 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         self._name = name
         self.goal = goal
         self.judge = judge if isinstance(judge, JudgeConfig) or hasattr(judge, "system_prompt") else JudgeConfig(judge)
-        self.limits = {} if isinstance(goal, Goal) and max_attempts == inf else {"max_iterations": max_attempts}
-        self.limits |= {} if isinstance(goal, Goal) and timeout == inf else {"timeout": timeout}
+        self.limits: RunKeywords = {}
+        if max_attempts != inf or not isinstance(goal, Goal):
+            self.limits["max_iterations"] = max_attempts
+        if timeout != inf or not isinstance(goal, Goal):
+            self.limits["timeout"] = timeout
         self.preserve_context = preserve_context
         self.template = resume_prompt_template or (None if isinstance(goal, Goal) else default_resume_prompt)
         split_checks(validators)  # raises for an invalid check
@@ -247,7 +265,7 @@ class _AgentLoop:
             checks = (self._bound(goal), *checks)
         in_workspace = bool(split_checks(checks)[0]) or loop.options.get("workspace") is not None
         objective = goal if isinstance(goal, Goal) else self._goal(goal, in_workspace=in_workspace)
-        keywords: Any = {"validators": checks, "prompt": prompt, **loop.limits, **loop.options}
+        keywords: RunKeywords = {"validators": checks, "prompt": prompt, **loop.limits, **loop.options}
         if loop.template is not None:
             keywords["resume_prompt"] = self._retry
         if not loop.preserve_context:

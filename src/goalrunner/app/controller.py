@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Self, Unpack
 
-from goalrunner.app.keywords import ResumeKeywords, RunKeywords, goal_and_options, refuse_unconfined, shows_options
-from goalrunner.app.library import interrupting, load_earlier, prepare_conversation, run_blocking
+from goalrunner.app.goal_models import goal_redactor
+from goalrunner.app.library import (
+    goal_and_options,
+    interrupting,
+    load_earlier,
+    prepare_conversation,
+    refuse_unconfined,
+    run_blocking,
+)
+from goalrunner.app.previous_run import Reference
 from goalrunner.app.resolve import refuse_unseen_work
-from goalrunner.app.run_options import JudgeChoice, goal_redactor
+from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.app.session import EarlierRun, HostedRun
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
 from goalrunner.core.errors import UsageError
@@ -64,7 +71,6 @@ class GoalController:
     _host: HostedRun | None = None  # the run, once it has started
     _earlier: EarlierRun | None = None  # the run that `start` continues
 
-    @shows_options
     def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> None:
         goal, given = goal_and_options(objective, judge_llm, options)
         if key := guarding_key(goal.approvals, goal.risk_class):
@@ -80,9 +86,7 @@ class GoalController:
         self._chat = ReportedChat(self.caller)
 
     @classmethod
-    def resume(
-        cls, run: GoalOutcome | Path | str, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
-    ) -> Self:
+    def resume(cls, run: Reference, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> Self:
         """Return a controller that continues a run. Its `start()` returns the next message; keywords as for `aresume`.
 
         The calling program restores the chat of its agent. Messages that the run has recorded are not recorded again.

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
+from goalrunner.app.goal_models import goal_redactor
 from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refuse_final
-from goalrunner.app.run_options import goal_redactor
 from goalrunner.app.run_snapshots import round_patch, snapshots_of
 from goalrunner.app.sandbox import person
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply

@@ -14,9 +14,8 @@ from goalrunner.agents.external_agents import ACP, COMMAND
 from goalrunner.app.agents import Check, find_program, model_check, sign_in_check, versions, ways_of
 from goalrunner.app.build import check
 from goalrunner.app.external_agent import check_installed, resolve_agent
-from goalrunner.app.keywords import Callback
 from goalrunner.app.preflight import choose_environment, describe_checks, needs_environment
-from goalrunner.app.run_options import RunOptions, only_checks
+from goalrunner.app.run_options import Callback, RunOptions, only_checks
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import arun

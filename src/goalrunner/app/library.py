@@ -3,62 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import math
+import inspect
 import os
 import signal
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from pydantic import ValidationError
 
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.external_agent import built_in_conversation
-from goalrunner.app.keywords import (
-    MinimalConversation,
-    ResumeKeywords,
-    RunKeywords,
-    existing_folder,
-    given_options,
-    goal_and_options,
-    refusal,
-    refuse_no_checkpoint,
-    refuse_no_conversation,
-    refuse_unconfined,
-    shows_options,
-)
+from goalrunner.app.goal_models import goal_judge, goal_redactor, redacted_events, withheld
 from goalrunner.app.previous_run import LoadedRun, Reference, frozen_goal, load_run, run_folder
-from goalrunner.app.run_options import (
-    Checks,
-    JudgeChoice,
-    RunOptions,
-    goal_judge,
-    goal_redactor,
-    judge_of,
-    own_critic,
-    redacted_events,
-    split_checks,
-    withheld,
-)
-from goalrunner.app.session import EarlierRun, finish
-from goalrunner.core.agent_ports import Conversation
-from goalrunner.core.errors import UsageError
+from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, judge_of, options_of, split_checks
+from goalrunner.app.session import EarlierRun, Limits, finish
+from goalrunner.core.agent_ports import Conversation, Message
+from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import CriticConfig, ValidatorSpec
 from goalrunner.core.limits import guarding_key
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.turns import refuse_driven
+from goalrunner.engine.turns import WANTED, accepts, refuse_driven
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, is_custom
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 
 T = TypeVar("T")
+
+
+class MinimalConversation(Protocol):
+    """The members that every conversation has; `Conversation` also has the optional ones."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The chat so far, oldest first."""
+
+    @property
+    def send(self) -> Callable[..., Any]:
+        """Called with a prompt and a recorder, or with the prompt alone; returns the answer, or an awaitable of it."""
 
 
 def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
@@ -72,7 +62,6 @@ def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
 
 
-@shows_options
 def run_goal(
     conversation: MinimalConversation,
     objective: str | Goal,
@@ -87,7 +76,6 @@ def run_goal(
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
 
 
-@shows_options
 async def arun_goal(
     conversation: MinimalConversation,
     objective: str | Goal,
@@ -130,14 +118,14 @@ def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversa
 
 
 def resume(
-    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
+    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]
 ) -> GoalOutcome:
     """Run `aresume`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop."""
     return interrupting(run_blocking(aresume(run, conversation, judge_llm, **options), "resume", "aresume"))
 
 
 async def aresume(
-    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
+    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]
 ) -> GoalOutcome:
     """Continue a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
 
@@ -152,41 +140,40 @@ async def aresume(
     return earlier.completed() or await finish(await earlier.resume())
 
 
-_LIMITS = ("max_iterations", "timeout", "tokens", "cost_usd")
-
-
-def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: ResumeKeywords) -> EarlierRun:
+def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: RunKeywords) -> EarlierRun:
     """Return the run with the keywords of a call. Raise UsageError if one of them does not fit it."""
-    defaults = {**dict.fromkeys(ResumeKeywords.__annotations__), "validators": (), "note": ""}
-    given, options = given_options(defaults, keywords, judge_llm)
+    options = options_of(keywords)
+    for name in ("workspace", "preserve_context"):
+        if name in keywords:
+            raise UsageError(f"{name} of a run is fixed when it begins", "omit it, or start a new run")
     folder = run_folder(run, options.home)
     loaded = load_run(folder)
     goal = frozen_goal(folder, os.environ, loaded.goal_file, runnable=False)
     refuse_no_checkpoint(goal, conversation)
-    goal = goal.model_copy(update={"judge": judge_of(goal, given["judge"])})
+    goal = goal.model_copy(update={"judge": judge_of(goal, _one_judge(judge_llm, keywords))})
     if is_custom(goal.judge.model) and goal.judge.instance is None:
         why = f"the judge of this run, {goal.judge.model}, was made by the program that started it"
         raise UsageError(why, "pass it again: judge=...")
-    limits = {name: given[name] for name in _LIMITS if name in keywords}
-    for name, value in limits.items():
-        if value is not None and not (isinstance(value, int | float) and value > 0):
-            raise UsageError(f"{name} must be a positive number, not {value!r}", "inf lifts the limit")
-        if value is None or value == math.inf:
-            limits[name] = None
-        elif name in ("max_iterations", "tokens"):
-            limits[name] = int(value)
-    options = replace(
-        options,
-        conversation=conversation,
-        critic=own_critic(given["critic"]),
-        validators=_validators(goal, loaded, given["validators"]),
-    )
-    return EarlierRun(folder, loaded, options, limits, goal, given["note"])
+    specs, own = split_checks(keywords.get("validators", ()))
+    _refuse_other_validators(goal, loaded, specs, own)
+    options = replace(options, conversation=conversation)
+    return EarlierRun(folder, loaded, options, _new_limits(keywords), goal, keywords.get("note", ""))
 
 
-def _validators(goal: Goal, loaded: LoadedRun, given: Checks) -> tuple[Validator, ...]:
-    """Return the validators that run in this process. Raise UsageError if they are not those of the run."""
-    specs, own = split_checks(given)
+def _new_limits(keywords: RunKeywords) -> Limits:
+    """Return the limits among the keywords by their names in `Plan`. Raise UsageError for an invalid one."""
+    try:
+        goal = Goal.model_validate({"objective": "limits", **_goal_fields(Goal(objective="limits"), keywords)})
+    except ValidationError as error:
+        raise refusal(error, "aresume") from None
+    limits = {name: getattr(goal, name) for name in _LIMITS if name in keywords}
+    return limits | {name: getattr(goal.budget, name) for name in _BUDGETS if name in keywords}
+
+
+def _refuse_other_validators(
+    goal: Goal, loaded: LoadedRun, specs: Sequence[ValidatorSpec], own: Sequence[Validator]
+) -> None:
+    """Raise UsageError if the validators of a call are not those that the run began with."""
     commands = {spec.run or spec.python for spec in goal.validators}
     if new := [spec.run or spec.python for spec in specs if (spec.run or spec.python) not in commands]:
         raise UsageError(f"the run has no validator {new[0]}", "a run is resumed with its own validators; omit it")
@@ -199,7 +186,6 @@ def _validators(goal: Goal, loaded: LoadedRun, given: Checks) -> tuple[Validator
             f"the run has the callable validators {shown[0]}, and these were given: {shown[1]}",
             "pass the same callables as at its start: validators=[...]",
         )
-    return own
 
 
 def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent: Any) -> ChatConversation:
@@ -249,3 +235,127 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
     return await judge_goal_async(
         llm, objective, redacted_events(events, redactor), config=config, redact=redactor.text
     )
+
+
+def goal_and_options(
+    objective: str | Goal, judge_llm: JudgeChoice, keywords: RunKeywords, conversation: object = None
+) -> tuple[Goal, RunOptions]:
+    """Return the goal with the keywords applied, and the options of the run.
+
+    The defaults of judge and workspace are the model and the folder of `conversation`. Raise TypeError for an unknown
+    keyword, and UsageError for an invalid value, or a workspace that is not the conversation's.
+    """
+    options = options_of(keywords)
+    if "note" in keywords:
+        raise UsageError("note is for a run that is resumed", "pass it to resume, or write it into the objective")
+    judge = _one_judge(judge_llm, keywords)
+    specs, _ = split_checks(keywords.get("validators", ()))
+    critic = keywords.get("critic")
+    try:
+        goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
+        has_model = isinstance(getattr(conversation, "llm", None), LLM)
+        is_checked = bool(specs or options.validators or goal.validators)
+        config = judge_of(goal, judge, default=has_model and not is_checked)
+        folder = _workspace(goal, keywords.get("workspace"), conversation)
+        if conversation is not None and not (isinstance(objective, Goal) or folder or specs):
+            # Without a folder, the response is all that there is to judge, as in GoalLoop.
+            goal = goal.model_copy(update={"deliverable": "response"})
+        changes: dict[str, Any] = {"judge": config, "validators": (*goal.validators, *specs)}
+        if isinstance(critic, str | CriticConfig):
+            changes["critic"] = critic
+        if folder is not None:
+            changes["workspace"] = {**goal.workspace.model_dump(), "path": str(existing_folder(folder))}
+        goal = Goal.model_validate({**goal.model_dump(), **changes, **_goal_fields(goal, keywords)})
+    except ValidationError as error:
+        raise refusal(error, "arun_goal") from None
+    if is_custom(config.model) and "tokens" in {*goal.budget.limited} - {*goal.budget.unenforced}:
+        raise UsageError(
+            f"the tokens of the judge {config.model} are unknown, so a budget of tokens cannot be enforced",
+            'remove the budget, or set allow_unenforced = ["tokens"] to count only what is known',
+        )
+    return goal, options
+
+
+def _one_judge(judge_llm: JudgeChoice, keywords: RunKeywords) -> JudgeChoice:
+    """Return the judge of a call; `judge_llm` is another name of the keyword `judge`. Raise UsageError for both."""
+    judge = keywords.get("judge")
+    if judge_llm is not None and judge is not None:
+        raise UsageError("judge and judge_llm are two names of one argument", "give one of them")
+    return judge if judge_llm is None else judge_llm
+
+
+_LIMITS = ("max_iterations", "timeout")
+_BUDGETS = ("tokens", "cost_usd")
+
+
+def _goal_fields(goal: Goal, keywords: RunKeywords) -> dict[str, Any]:
+    """Return the keywords that are fields of the goal, limits among them."""
+    given: Mapping[str, Any] = keywords
+    changes = {name: given[name] for name in (*_LIMITS, "preserve_context") if name in given}
+    budget = {name: given[name] for name in _BUDGETS if name in given}
+    return {**changes, "budget": {**goal.budget.model_dump(), **budget}} if budget else changes
+
+
+def _workspace(goal: Goal, named: Path | str | None, conversation: object) -> Path | None:
+    """Return the folder of the conversation, else the named one or that of the goal. Raise UsageError if two differ."""
+    own, chosen = getattr(conversation, "workspace", None), named or goal.workspace.path or None
+    if not isinstance(own, str | Path):
+        return Path(chosen) if chosen is not None else None
+    if chosen is not None and Path(chosen).resolve() != Path(own).resolve():
+        raise UsageError(
+            f"the conversation works in {own}, and the run would check {Path(chosen).resolve()}",
+            "omit workspace, or create the conversation with the same one",
+        )
+    return Path(own)
+
+
+def refusal(error: ValidationError, function: str) -> UsageError:
+    """Return the first error of a validation as a UsageError."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "goal"
+    reason = first.get("ctx", {}).get("error", first["msg"])
+    return UsageError(f"{where}: {reason}", f"see the docstring of {function}")
+
+
+def existing_folder(path: Path | str) -> Path:
+    """Return the folder, absolute. Raise UsageError if there is none."""
+    folder = Path(path).resolve()
+    if not folder.is_dir():
+        wrong = "is not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"the workspace {folder} {wrong}", "create the folder, or name another")
+    return folder
+
+
+def refuse_no_conversation(value: Any) -> None:
+    """Raise UsageError if the value cannot be driven as a conversation."""
+    wanted = value if isinstance(value, str) and value.strip() else "provider/model"
+    hint = f'pass chat_conversation("{wanted}"), or an object like goalrunner.Conversation'
+    if isinstance(value, type):
+        raise UsageError(f"{value.__name__} is a class, not a conversation", hint)
+    if lacks := [name for name in ("send", "messages") if not hasattr(value, name)]:
+        name = f'"{value}"' if isinstance(value, str) else kind_of(value)
+        raise UsageError(f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint)
+    if not callable(value.send) or not (accepts(value.send, 2) or accepts(value.send, 1)):
+        raise UsageError(f"{type(value).__name__}.send cannot be called with a prompt and a recorder", WANTED)
+    if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
+        raise UsageError(f"{type(value).__name__}.messages is {kind_of(value.messages)}, not a list", hint)
+
+
+def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
+    """Raise UsageError if each retry must begin with the same chat, and the conversation cannot return to it."""
+    methods = [getattr(conversation, name, None) for name in ("checkpoint", "restore")]
+    plain = all(callable(method) and not inspect.iscoroutinefunction(method) for method in methods)
+    if not (goal.preserve_context or plain):
+        raise UsageError(
+            f"preserve_context=False needs {type(conversation).__name__}.checkpoint() and .restore(checkpoint)",
+            "add these two plain methods, or omit preserve_context=False",
+        )
+
+
+def refuse_unconfined(goal: Goal) -> None:
+    """Raise UsageError if the goal requires a sandbox: commands of the caller's conversation cannot run in one."""
+    if goal.workspace.sandbox == "bwrap":
+        raise UsageError(
+            'sandbox = "bwrap" cannot be enforced: the calling program made the conversation, and its commands are in no sandbox',
+            'write sandbox = "auto" to confine only the validators, or run the goal file with: goal run',
+        )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
+from goalrunner.app.goal_models import goal_models, goal_redactor, withheld
 from goalrunner.app.preflight import Choice, choose_environment, needs_environment, refuse_invalid_commands
 from goalrunner.app.previous_run import load_state
-from goalrunner.app.run_options import RunOptions, goal_models, goal_redactor, withheld
+from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, workspace_of
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.events import Account

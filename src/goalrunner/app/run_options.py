@@ -1,32 +1,25 @@
-"""The options of a run besides its goal, its models and secrets, and the forms of judges, critics and checks."""
+"""The options of a run besides its goal: from the command line, or from the keywords of a library call."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
-from urllib.parse import urlsplit
+from typing import Any, Protocol, TypedDict, cast
 
-from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
 from goalrunner.core.agent_ports import Approver, Conversation, Message, Observer
 from goalrunner.core.errors import UsageError, kind_of
-from goalrunner.core.events import Account
+from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig, NotifyConfig, ValidatorSpec
-from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.core.goal_tables import AGENT_MODEL, CriticConfig, JudgeConfig, NotifyConfig, ValidatorSpec
 from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
-from goalrunner.llm import LLM, Tape, as_model
-from goalrunner.records.redaction import Redactor
+from goalrunner.engine.turns import accepts
+from goalrunner.llm import LLM, as_model
 from goalrunner.records.run_folder import RunFolder, goal_home
-from goalrunner.system.launcher import credentials_of
 from goalrunner.validators.child import arity
 from goalrunner.validators.python_validators import CallableValidator
-
-if TYPE_CHECKING:
-    from goalrunner.judge.prompt_builder import Events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,86 +58,6 @@ class RunOptions:
         return tuple(name for name, value in given.items() if value)
 
 
-def goal_models(goal: Goal, options: RunOptions, tape: Tape | None = None) -> dict[Account, LLM]:
-    """Return the models of a run by account. An external agent and the caller's own conversation bring their own.
-
-    Raise UsageError if a recording is missing, or if a judge or critic shall be the agent's own model, which is unknown.
-    """
-    own = options.conversation
-    agent = goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
-    found: tuple[tuple[Account, object], ...] = (
-        ("agent", agent if own is None else None),
-        ("judge", goal_model(goal, "judge", tape, agent)),
-        ("critic", goal_model(goal, "critic", tape, agent) if options.critic is None else options.critic),
-    )
-    return {account: llm for account, llm in found if isinstance(llm, LLM)}
-
-
-def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: object = None) -> LLM | None:
-    """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
-    tables: dict[Account, AgentConfig | JudgeConfig | CriticConfig]
-    tables = {"agent": goal.agent, "judge": goal.judge, "critic": goal.critic}
-    config = tables[account]
-    if account == "judge" and goal.judge.instance is not None:
-        return as_model(goal.judge.instance)
-    if not config.model or (account == "agent" and goal.agent.external):
-        return None
-    name, base, key = config.model, config.api_base, config.api_key_env
-    if account != "agent" and name == AGENT_MODEL:
-        if not isinstance(agent, LLM):
-            why = f'{account} "agent" is the agent\'s own model, and this agent does not share its model'
-            raise UsageError(why, f'name a model for the {account}: {account} = "provider/model"')
-        if not (base or key or config.params):
-            return agent.separate(account)
-        name, base, key = agent.model, base or goal.agent.api_base, key or goal.agent.api_key_env
-    return LLM(name, api_base=base, api_key_env=key, params=config.params, account=account, tape=tape)
-
-
-def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
-    """Return the names of environment variables that hold the keys of models and agent; no child process gets them."""
-    tables = (goal.agent, goal.judge, goal.critic)
-    keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
-    named = (*(name for name in keys if name), *(agent.keys if agent else ()))
-    return (*named, *(name for table in tables for name in credentials_of(table.model)))
-
-
-def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None) -> Redactor:
-    """Return the redactor of everything that a run of the goal writes. Raise UsageError for an invalid [redact].
-
-    `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
-    agent; the values in the goal are searched as well.
-    """
-    if names is None:
-        names = withheld(goal, resolve_agent(goal, environ))
-    given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
-    for spec in goal.validators:
-        given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
-    for agent, preset in goal.agents.items():
-        given |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
-    for table, config in (("agent", goal.agent), ("judge", goal.judge), ("critic", goal.critic)):
-        given |= {f"{table}.params.{name}": value for name, value in config.params.items()}
-        given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
-    values = {name: value for name, value in given.items() if isinstance(value, str)}
-    return Redactor({**environ, **values}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
-
-
-def redacted_events(events: Events, redactor: Redactor) -> Events:
-    """Return the events without secrets; citations are matched on the same text."""
-
-    def redacted(item: Observation | Claim) -> Observation | Claim:
-        if isinstance(item, Claim):
-            return item
-        update = {"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))}
-        return item.model_copy(update=update)
-
-    if isinstance(events, Trail):
-        items = tuple(map(redacted, events.items))
-        return replace(events, items=items, read=lambda item: redactor.text(events.read(item)))
-    # A value that is not a chat is rejected where it is read.
-    known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
-    return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
-
-
 class Completing(Protocol):
     """A model of the calling program."""
 
@@ -157,6 +70,87 @@ JudgeChoice = LLM | JudgeConfig | str | Completing | Callable[[Sequence[Message]
 
 CriticChoice = Critic | LLM | CriticConfig | str | None
 """A callable `(response, agent)`, a model instance, a configuration, a model's name, or None: that of the Goal."""
+
+
+Check = str | ValidatorSpec | Validator | Callable[..., Any]
+"""A shell command, a specification, a Validator, or a callable `(response, agent)` that says whether it passed."""
+
+Checks = Check | Iterable[Check]  # one check, or any number of them
+
+
+class RunKeywords(TypedDict, total=False):
+    """The keywords of `run_goal`, `resume` and `GoalController`. What is left out is as in the Goal, or its default."""
+
+    judge: JudgeChoice
+    validators: Checks
+    critic: CriticChoice
+    max_iterations: float | None  # None, or inf: no limit
+    timeout: float | str | None  # seconds, or "30m"
+    tokens: float | None  # of the budget
+    cost_usd: float | None
+    preserve_context: bool  # False: each retry begins with the chat of the start. Fixed when a run is resumed
+    workspace: Path | str | None  # fixed when a run is resumed
+    resume_prompt: ResumePrompt | None  # the message before a retry
+    prompt: str | None  # the first user message, if it differs from the objective
+    note: str  # a message to the agent of a run that is resumed
+    on_event: Callable[[Event], None] | None
+    on_text: Callable[[str], None] | None
+    home: Path | str | None  # where the run's folder is made; default: GOAL_HOME
+    approver: Approver | None
+
+
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "on_event": (callable, "a function"),
+    "on_text": (callable, "a function"),
+    "resume_prompt": (
+        lambda value: isinstance(value, str) or (callable(value) and accepts(value, 1)),
+        "a text, or a function of one argument, the feedback",
+    ),
+    "prompt": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
+    "approver": (
+        lambda value: hasattr(value, "approve") and hasattr(value, "answer"),
+        "an object with the methods approve and answer",
+    ),
+    "home": (lambda value: isinstance(value, str | Path), "a path"),
+}
+"""By keyword: a check of a value that is not None, and a description of valid values."""
+
+
+def options_of(keywords: RunKeywords) -> RunOptions:
+    """Return the options among the keywords of a call; the others are for the goal. Raise TypeError and UsageError."""
+    if unknown := sorted(keywords.keys() - RunKeywords.__annotations__.keys()):
+        raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
+    for name, value in keywords.items():
+        fits, form = _FORMS.get(name, (lambda _: True, ""))
+        if value is not None and not fits(value):
+            raise UsageError(f"{name} must be {form}, not {kind_of(value)}", "see the docstring of arun_goal")
+    resume_prompt = keywords.get("resume_prompt")
+    if isinstance(resume_prompt, str):
+        _refuse_invalid_template(resume_prompt)
+    observers: list[Observer] = []
+    if on_event := keywords.get("on_event"):
+        observers.append(Callback(on_event))
+    if on_text := keywords.get("on_text"):
+        observers.append(Callback(on_text=on_text))
+    _, validators = split_checks(keywords.get("validators", ()))
+    return RunOptions(
+        home=Path(keywords.get("home") or goal_home(os.environ)),
+        observers=observers,
+        approver=keywords.get("approver"),
+        critic=own_critic(keywords.get("critic")),
+        validators=validators,
+        resume_prompt=resume_prompt,
+        prompt=keywords.get("prompt"),
+    )
+
+
+def _refuse_invalid_template(text: str) -> None:
+    """Raise UsageError if a `resume_prompt` names something that it cannot contain."""
+    try:
+        text.format(feedback="", iteration="", missing="", objective="")
+    except (KeyError, IndexError, ValueError) as error:
+        hint = "it may say {feedback} {iteration} {missing} {objective}; write {{ for {"
+        raise UsageError(f"resume_prompt is not valid: {error}", hint) from None
 
 
 def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) -> JudgeConfig:
@@ -184,29 +178,6 @@ def own_critic(critic: Any) -> LLM | Critic | None:
         hint = "give a callable (response, agent), an LLM, a model's name, or a CriticConfig"
         raise UsageError(f"{critic!r:.60} is not a critic", hint)
     return cast("Critic", critic)
-
-
-def goal_judge(goal: Goal) -> LLM:
-    """Return a new model for the judge of a goal. Raise UsageError if it has none."""
-    agent = goal_model(goal, "agent") if judged_by(goal).judge.model == AGENT_MODEL else None
-    llm = goal_model(goal, "judge", agent=agent)
-    assert llm is not None, "it has a judge"
-    return llm
-
-
-def judged_by(goal: Goal) -> Goal:
-    """Return the goal. Raise UsageError if it has no judge."""
-    if not goal.has_judge:
-        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
-    if goal.judge.model == AGENT_MODEL and not goal.agent.model:
-        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
-    return goal
-
-
-Check = str | ValidatorSpec | Validator | Callable[..., Any]
-"""A shell command, a specification, a Validator, or a callable `(response, agent)` that says whether it passed."""
-
-Checks = Check | Iterable[Check]  # one check, or any number of them
 
 
 def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
@@ -247,3 +218,18 @@ def only_checks(goal: Goal) -> Goal:
     names = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
     defaults = {name: Goal.model_fields[name].get_default(call_default_factory=True) for name in names}
     return goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})
+
+
+class Callback:
+    """An observer that passes the events, or the agent's streamed text, to a function."""
+
+    def __init__(
+        self, on_event: Callable[[Event], None] | None = None, on_text: Callable[[str], None] | None = None
+    ) -> None:
+        self._on_event = on_event
+        if on_text is not None:
+            self.on_text = on_text
+
+    def on_record(self, record: Record) -> None:
+        if self._on_event is not None:
+            self._on_event(record.event)

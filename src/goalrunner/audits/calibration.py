@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
-from goalrunner.app.run_options import goal_judge
+from goalrunner.app.goal_models import goal_judge
 from goalrunner.audits.judge_statistics import Agreement, JudgeStatistics, Series, agreement_of, statistics_of
 from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, Policy

@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from goalrunner.app.goal_models import goal_judge, goal_redactor
 from goalrunner.app.previous_run import load_state
-from goalrunner.app.run_options import goal_judge, goal_redactor
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal

@@ -8,7 +8,7 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
-from goalrunner.app.run_options import judged_by
+from goalrunner.app.goal_models import judged_by
 from goalrunner.audits import canaries
 from goalrunner.audits.canaries import EXAMPLE, MUTATIONS, CanaryReport
 from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit

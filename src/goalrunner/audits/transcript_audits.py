@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.app.run_options import goal_judge, goal_redactor, redacted_events
+from goalrunner.app.goal_models import goal_judge, goal_redactor, redacted_events
 from goalrunner.audits.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
 from goalrunner.audits.revision_checks import RevisionChecks
 from goalrunner.core import VERSION

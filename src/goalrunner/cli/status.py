@@ -110,7 +110,7 @@ def audit_goal(
     validators: list[str] | None = None,
 ) -> Goal:
     """Return the goal to judge by. It needs a judge, but neither an agent nor a validator. Raise UsageError."""
-    from goalrunner.app.run_options import judged_by
+    from goalrunner.app.goal_models import judged_by
 
     if objective is None and goal_file is None:
         raise UsageError("no objective to judge the transcript by", "add --objective TEXT or --goal FILE")

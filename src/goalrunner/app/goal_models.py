@@ -1,0 +1,119 @@
+"""The models of a goal by account, and the secrets that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
+from goalrunner.app.run_options import RunOptions
+from goalrunner.core.errors import UsageError
+from goalrunner.core.events import Account
+from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig
+from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.llm import LLM, Tape, as_model
+from goalrunner.records.redaction import Redactor
+from goalrunner.system.launcher import credentials_of
+
+if TYPE_CHECKING:
+    from goalrunner.judge.prompt_builder import Events
+
+
+def goal_models(goal: Goal, options: RunOptions, tape: Tape | None = None) -> dict[Account, LLM]:
+    """Return the models of a run by account. An external agent and the caller's own conversation bring their own.
+
+    Raise UsageError if a recording is missing, or if a judge or critic shall be the agent's own model, which is unknown.
+    """
+    own = options.conversation
+    agent = goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
+    found: tuple[tuple[Account, object], ...] = (
+        ("agent", agent if own is None else None),
+        ("judge", goal_model(goal, "judge", tape, agent)),
+        ("critic", goal_model(goal, "critic", tape, agent) if options.critic is None else options.critic),
+    )
+    return {account: llm for account, llm in found if isinstance(llm, LLM)}
+
+
+def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: object = None) -> LLM | None:
+    """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
+    tables: dict[Account, AgentConfig | JudgeConfig | CriticConfig]
+    tables = {"agent": goal.agent, "judge": goal.judge, "critic": goal.critic}
+    config = tables[account]
+    if account == "judge" and goal.judge.instance is not None:
+        return as_model(goal.judge.instance)
+    if not config.model or (account == "agent" and goal.agent.external):
+        return None
+    name, base, key = config.model, config.api_base, config.api_key_env
+    if account != "agent" and name == AGENT_MODEL:
+        if not isinstance(agent, LLM):
+            why = f'{account} "agent" is the agent\'s own model, and this agent does not share its model'
+            raise UsageError(why, f'name a model for the {account}: {account} = "provider/model"')
+        if not (base or key or config.params):
+            return agent.separate(account)
+        name, base, key = agent.model, base or goal.agent.api_base, key or goal.agent.api_key_env
+    return LLM(name, api_base=base, api_key_env=key, params=config.params, account=account, tape=tape)
+
+
+def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
+    """Return the names of environment variables that hold the keys of models and agent; no child process gets them."""
+    tables = (goal.agent, goal.judge, goal.critic)
+    keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
+    named = (*(name for name in keys if name), *(agent.keys if agent else ()))
+    return (*named, *(name for table in tables for name in credentials_of(table.model)))
+
+
+def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None) -> Redactor:
+    """Return the redactor of everything that a run of the goal writes. Raise UsageError for an invalid [redact].
+
+    `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
+    agent; the values in the goal are searched as well.
+    """
+    if names is None:
+        names = withheld(goal, resolve_agent(goal, environ))
+    given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
+    for spec in goal.validators:
+        given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
+    for agent, preset in goal.agents.items():
+        given |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
+    for table, config in (("agent", goal.agent), ("judge", goal.judge), ("critic", goal.critic)):
+        given |= {f"{table}.params.{name}": value for name, value in config.params.items()}
+        given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
+    values = {name: value for name, value in given.items() if isinstance(value, str)}
+    return Redactor({**environ, **values}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
+
+
+def redacted_events(events: Events, redactor: Redactor) -> Events:
+    """Return the events without secrets; citations are matched on the same text."""
+
+    def redacted(item: Observation | Claim) -> Observation | Claim:
+        if isinstance(item, Claim):
+            return item
+        update = {"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))}
+        return item.model_copy(update=update)
+
+    if isinstance(events, Trail):
+        items = tuple(map(redacted, events.items))
+        return replace(events, items=items, read=lambda item: redactor.text(events.read(item)))
+    # A value that is not a chat is rejected where it is read.
+    known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
+    return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
+
+
+def goal_judge(goal: Goal) -> LLM:
+    """Return a new model for the judge of a goal. Raise UsageError if it has none."""
+    agent = goal_model(goal, "agent") if judged_by(goal).judge.model == AGENT_MODEL else None
+    llm = goal_model(goal, "judge", agent=agent)
+    assert llm is not None, "it has a judge"
+    return llm
+
+
+def judged_by(goal: Goal) -> Goal:
+    """Return the goal. Raise UsageError if it has no judge."""
+    if not goal.has_judge:
+        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
+    if goal.judge.model == AGENT_MODEL and not goal.agent.model:
+        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
+    return goal
