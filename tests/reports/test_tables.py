@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
 from goalrunner.app.agents import CHAT_FACTS
-from goalrunner.app.checker import CHANGED_FILES, NEEDED_IGNORED, NOT_ISOLATED
-from goalrunner.app.resolve import SELF_JUDGED
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.outcome import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.narrative import waits_for
@@ -30,26 +25,6 @@ def test_a_narrow_terminal_cuts_the_table_and_not_what_is_to_be_typed() -> None:
     assert " ".join(rows[rows.index(f"long  {install}") + 1 :]).strip() == (
         'Any other program can be an agent: [agent] use = "command" or "acp".'
     )
-
-
-LABELS = Path(__file__).parents[2] / "docs" / "reference" / "labels.md"
-
-
-def test_every_label_has_a_meaning() -> None:
-    named = re.findall(r"^\| `([a-z -]+)[:`]", LABELS.read_text(), re.MULTILINE)
-    assert "checks changed" in named
-    for label in (
-        *named,
-        SELF_JUDGED,
-        REPORTED_LABEL,
-        UNASKED_LABEL,
-        UNGUARDED,
-        NEEDED_IGNORED,
-        CHANGED_FILES,
-        NOT_ISOLATED,
-    ):
-        if label not in ("complete", "capped", "blocked", "failed", "cancelled"):
-            assert len(list(label_lines([label]))) == 2, label
 
 
 def test_an_unknown_label_stands_alone() -> None:

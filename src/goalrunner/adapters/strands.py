@@ -22,13 +22,13 @@ from goalrunner.adapters.strands_agent import (
     reply_of,
     strands_model,
 )
-from goalrunner.app.checker import NOT_ISOLATED
 from goalrunner.app.library import goal_and_options, prepare_conversation
 from goalrunner.app.run_options import Checks, CriticChoice, RunKeywords, RunOptions, split_checks
 from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.errors import AgentError
 from goalrunner.core.events import Event
+from goalrunner.core.labels import Label
 from goalrunner.core.messages import text_of
 from goalrunner.llm.outside import failure_of
 
@@ -271,7 +271,7 @@ class _AgentLoop:
         if not loop.preserve_context:
             keywords["preserve_context"] = False
         resolved, options = goal_and_options(objective, judge, keywords, self._conversation)
-        labels = (NOT_ISOLATED,) if options.validators and resolved.deliverable == "response" else ()
+        labels = (Label.NOT_ISOLATED.value,) if options.validators and resolved.deliverable == "response" else ()
         return resolved, replace(options, needs_round=True, labels=labels)
 
     def _goal(self, goal: str | Callable[..., Any], *, in_workspace: bool) -> Goal:

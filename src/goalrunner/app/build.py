@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,13 +12,14 @@ from goalrunner.app.memory import recall
 from goalrunner.app.parts import Notifier, critic_rule, goal_validators, make_parts
 from goalrunner.app.preflight import checks_line, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, secret_notes
-from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve, within_parent
+from goalrunner.app.resolve import RunConfig, resolve, within_parent
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.events import GoalCreated, GoalRecord, RunRules, RunStarted
 from goalrunner.core.goal import Goal
+from goalrunner.core.labels import label_in
 from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.prompts import Prompts
@@ -185,6 +186,14 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     return GoalCreated(goal=record, plan=plan)
 
 
+def _label_notes(config: RunConfig) -> Iterator[str]:
+    """Yield what the labels mean that are known before round 1, without those that the caller gave."""
+    for text in config.labels:
+        label = label_in(text)
+        if label is not None and text not in config.options.labels:
+            yield f"{label}: {label.meaning}"
+
+
 def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...]) -> RunStarted:
     config = prepared.config
     goal, options = config.goal, config.options
@@ -197,7 +206,7 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
         check_environment=config.check.kind if config.check else "",
         checks=checks_line(goal, config.check) if config.check else "",
         notes=(
-            *(LABEL_NOTES[label] for label in config.labels if label in LABEL_NOTES),
+            *_label_notes(config),
             *warnings_before(goal, options.environ),
             *_agent_notes(config),
             *config.sandbox.notes(has_own_agent=options.conversation is not None),

@@ -24,6 +24,7 @@ from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.plan import Plan, labels, make_plan, on_disk
 from goalrunner.checking.protection import COMPARED, Protection, is_test
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
+from goalrunner.core.labels import Label
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
@@ -39,9 +40,6 @@ from goalrunner.validators.fewer_tests import BaseResults, complete, with_uncoll
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.suites import is_environmental, without_space
 
-NEEDED_IGNORED = "needs ignored files"
-NOT_ISOLATED = "not isolated"
-CHANGED_FILES = "validators changed files"
 _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
 
 
@@ -158,11 +156,11 @@ class CheckRunner:
         green = bool(answers) and all(result.passed for result, _ in answers)
         found = [*labels(plan, green=green), *needed]
         if results.flaky:
-            found.append(f"flaky: {', '.join(results.flaky)}")
+            found.append(Label.FLAKY.about(", ".join(results.flaky)))
         if results.changed:
-            found.append(f"{CHANGED_FILES}: {', '.join(results.changed[:5])}")
+            found.append(Label.CHANGED_FILES.about(", ".join(results.changed[:5])))
         if self._callables:
-            found.append(NOT_ISOLATED)
+            found.append(Label.NOT_ISOLATED.value)
         # In place, the checks themselves write ignored files in the workspace.
         leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, await self._look())
         about = {
@@ -211,7 +209,7 @@ class CheckRunner:
             self.proven = plan.layer(), results.changed
         if results.green or not context.iteration:
             return results, (), None
-        needed = (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
+        needed = (Label.NEEDED_IGNORED.about(", ".join(plan.appeared[:5])),)
         if plan.appeared:
             with_ignored = await self._run_plan(plan, context, appeared=True)
             if with_ignored.green:

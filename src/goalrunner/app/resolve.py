@@ -17,7 +17,8 @@ from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, wor
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
-from goalrunner.core.outcome import REPORTED_LABEL, Usage
+from goalrunner.core.labels import Label
+from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM, new_tape
@@ -26,15 +27,6 @@ from goalrunner.records.run_folder import find_run
 from goalrunner.snapshots.objects import refuse_claimed, store_name
 from goalrunner.system.launcher import child_environment
 from goalrunner.validators.check_files import NAMED, check_files
-
-SELF_JUDGED = "self-judged"
-HIDDEN_READABLE = "hidden checks readable"
-
-LABEL_NOTES = {
-    SELF_JUDGED: "self-judged: agent and judge are the same model, as separate instances",
-    REPORTED_LABEL: "no validator: the only evidence is what the agent reports about its own work",
-    HIDDEN_READABLE: "hidden checks readable: the agent can read what the hidden validators check",
-}
 
 
 @dataclass(frozen=True)
@@ -83,12 +75,12 @@ class RunConfig:
         """Labels of what makes this run's proof weaker than it could be."""
         goal, names, labels = self.goal, self.model_names, []
         if names.get("judge") == names["agent"]:
-            labels.append(SELF_JUDGED)
+            labels.append(Label.SELF_JUDGED.value)
         if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
-            labels.append(REPORTED_LABEL)
+            labels.append(Label.RESTS_ON_REPORTS.value)
         labels += self.options.labels
         if hidden_readable(goal, self.workspace, self.sandbox.secret, sandboxed=self.sandbox_name != NONE):
-            labels.append(HIDDEN_READABLE)
+            labels.append(Label.HIDDEN_READABLE.value)
         return tuple(labels)
 
     def check_requirements(self) -> None:

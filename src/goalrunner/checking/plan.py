@@ -23,6 +23,7 @@ from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
 from goalrunner.checking.protection import Difference, Protection, differences
 from goalrunner.core.errors import some
+from goalrunner.core.labels import Label
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, raw
@@ -129,11 +130,11 @@ def labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
     """Return what weakens a completion that rests on this plan."""
     found = []
     if plan.allowed:
-        found.append(f"checks changed: {some([item.path for item in plan.allowed])}")
+        found.append(Label.CHECKS_CHANGED.about(some([item.path for item in plan.allowed])))
     if plan.dependencies:
-        found.append(f"dependencies changed: {some(plan.dependencies)}")
+        found.append(Label.DEPENDENCIES_CHANGED.about(some(plan.dependencies)))
     if green and plan.differences:
-        found.append(f"not verified: {some([item.path for item in plan.differences])}")
+        found.append(Label.NOT_VERIFIED.about(some([item.path for item in plan.differences])))
     return tuple(found)
 
 

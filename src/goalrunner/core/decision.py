@@ -7,6 +7,7 @@ from typing import Literal
 
 from goalrunner.core.errors import some
 from goalrunner.core.events import PromptKind, RunEnded
+from goalrunner.core.labels import Label
 from goalrunner.core.limits import awaiting_approval, completion_rule, denied, end, out_of_budget, shortfall, unreadable
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Baseline, Interruption, Phase, RunState
@@ -135,7 +136,8 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return Validate(state.round)
         case Phase.VALIDATED if state.changed_checks is not None:
             why = "the validators pass only with the agent's versions of these files"
-            return AskApproval(f"checks changed: {', '.join(state.changed_checks.paths)}", why, "checks")
+            action = Label.CHECKS_CHANGED.about(", ".join(state.changed_checks.paths))
+            return AskApproval(action, why, "checks")
         case Phase.VALIDATED if not state.decided_by_validators:
             return _unless_spent(state, AskJudge(state.round))
         case Phase.VALIDATED | Phase.JUDGED:

@@ -9,8 +9,8 @@ from goalrunner.core import events
 from goalrunner.core import state_updates as updates
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Record
+from goalrunner.core.labels import Label
 from goalrunner.core.observation import UNASKED
-from goalrunner.core.outcome import REPORTED_LABEL, UNASKED_LABEL
 from goalrunner.core.run_state import KEPT, Baseline, Phase, RunState, WorkingMemory
 from goalrunner.core.verdict import Critique, obstacle_of, verdict_of
 
@@ -208,9 +208,9 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     refs = (*state.memory.tool_result_refs, event.tool_call_id)[-KEPT:]
     seen = state.with_memory(tool_result_refs=refs).with_evidence([event.evidence_ref]).replace(calling=None)
     if reported and UNASKED in event.observation.facts:
-        seen = seen.with_label(UNASKED_LABEL)
+        seen = seen.with_label(Label.UNASKED)
     if reported and state.plan.has_judge and not state.plan.validators and state.plan.deliverable == "workspace":
-        seen = seen.with_label(REPORTED_LABEL)
+        seen = seen.with_label(Label.RESTS_ON_REPORTS)
     return seen.replace(awaiting="agent") if reported and state.phase is Phase.WORKING else seen
 
 

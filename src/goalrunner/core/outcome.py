@@ -141,15 +141,6 @@ EXIT_CODES = {
 }
 """The exit code of each status; others have 4. A run that a signal cancelled has 128 + its number."""
 
-UNGUARDED = "unguarded approval"
-"""Label of a run with an approval that the agent could have given itself."""
-
-UNASKED_LABEL = "unasked actions"
-"""Label of a run whose agent acted without a required approval."""
-
-REPORTED_LABEL = "rests on reports"
-"""Label of a run without validators whose evidence the agent itself reported."""
-
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Stop reasons after which a run cannot be resumed."""
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from goalrunner.core.errors import titled
 from goalrunner.core.events import Account, ChangedChecks, GoalRecord, RunRules, Standing
 from goalrunner.core.field_types import Frozen
+from goalrunner.core.labels import Label
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
 from goalrunner.core.outcome import MemoryStop as MemoryStop
@@ -213,9 +214,9 @@ class RunState(Frozen):
         changed = tuple(item.model_copy(update=changes) if which(item) else item for item in self.approvals)
         return self.replace(approvals=changed) if changed != self.approvals else self
 
-    def with_label(self, label: str) -> RunState:
+    def with_label(self, label: Label) -> RunState:
         """Return the state with a label, once."""
-        return self.replace(labels=tuple(dict.fromkeys((*self.labels, label))))
+        return self.replace(labels=tuple(dict.fromkeys((*self.labels, label.value))))
 
     @property
     def total(self) -> Usage:

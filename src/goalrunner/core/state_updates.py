@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from goalrunner.core import events
-from goalrunner.core.outcome import FINAL, UNGUARDED, GoalAttempt, GoalStatus, StopReason, Usage, record_status
+from goalrunner.core.labels import Label
+from goalrunner.core.outcome import FINAL, GoalAttempt, GoalStatus, StopReason, Usage, record_status
 from goalrunner.core.run_state import KEPT, Approval, Interruption, Phase, RunState, Stall
 from goalrunner.core.verdict import GoalVerdict, feedback_of, normalised, verdict_of
 
@@ -215,7 +216,7 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
     given = event.model_dump(include={"decision", "by", "reason", "guarded"})
     decision = about.model_copy(update={**given, "decided_at": at})
     if event.decision == "approved" and not event.guarded:
-        state = state.with_label(UNGUARDED)
+        state = state.with_label(Label.UNGUARDED)
     by = f" by {decision.by}" if decision.by else ""
     words = "has expired" if decision.decision == "expired" else f"was {decision.decision}{by}"
     approvals = tuple(decision if item.id == decision.id else item for item in state.approvals)
@@ -256,7 +257,7 @@ def _checks_decided(state: RunState, approval: Approval) -> RunState:
         # The judge needs the accepted results as observations: the validators run with these versions.
         place = "left" if state.phase is Phase.ENDED else "phase"
         return state.replace(changed_checks=None, **{place: Phase.WORKED})
-    labels = (*state.check_labels, f"checks changed: {', '.join(changed.paths)}")
+    labels = (*state.check_labels, Label.CHECKS_CHANGED.about(", ".join(changed.paths)))
     accepted = state.replace(validators=changed.results, changed_checks=None, check_labels=labels)
     return decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
 

@@ -26,6 +26,7 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors, shortened
 from goalrunner.core.field_types import first_problem
 from goalrunner.core.goal import Goal
+from goalrunner.core.labels import Label
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
@@ -34,8 +35,6 @@ from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts.source import Source
 
-START_UNKNOWN = "start not recorded"  # the label of a run that began when the agent had worked already
-GOAL_CHANGED = "goal changed"  # the label of a run whose goal file is not the one that the session began with
 _MOST_ROUNDS = 10  # rounds of a goal without any limit
 _TIMEOUTS = {"UserPromptSubmit": 30.0, "Stop": 900.0}
 """Seconds for which a check waits until another one in the same workspace has ended."""
@@ -170,7 +169,7 @@ class _Session:
             said = f"the goal's limits for this session are used up: {one_line(state.message)}"
             return _allowed(f"not checked: {said} (goal show {self.kept.run})")
         if state is None or state.status not in _OPEN:
-            self._begin(START_UNKNOWN)
+            self._begin(Label.START_UNKNOWN)
             state = self._state()
             assert state is not None, "it has just begun"
         messages = self._messages(judged=state.plan.has_judge and state.plan.deliverable == "workspace")
@@ -197,7 +196,7 @@ class _Session:
         digest = file_hash(self._goal_file)
         self.kept.goal = self.kept.goal or digest
         if digest != self.kept.goal:  # by the user or by the agent
-            labels = (*labels, GOAL_CHANGED)
+            labels = (*labels, Label.GOAL_CHANGED)
         with contextlib.closing(_SessionController.of(goal, self._home, self._goal_file, labels)) as controller:
             controller.start()
             self.kept.run = Path(controller.run_path).name

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import listed, ways_on
+from goalrunner.core.labels import Label, label_in
 from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
 from goalrunner.reports.figures import redacted_line
@@ -30,26 +31,6 @@ if TYPE_CHECKING:
     from goalrunner.core.run_state import RunState
     from goalrunner.core.verdict import ValidatorResult
 
-_MEANINGS = {
-    "checks changed": "Validators used the agent's version, which a person or `allow` accepted, or which no rule protects.",
-    "not verified": "The agent changed these protected files; validators used the originals.",
-    "needs ignored files": "Validators pass only with these files, which appeared during the run and which git ignores.",
-    "dependencies changed": "Installed packages differ from those at the start of the run.",
-    "validators changed files": "A validator rewrote these files, as `ruff --fix` does; the workspace was not changed.",
-    "more tests skipped": "More tests were skipped than at the start of the run.",
-    "no test summary": "A test runner printed a summary at the start of the run and does not print one now.",
-    "tests filtered": "The validator itself selects tests, with `-k` or `--testmon` for example.",
-    "fewer tests": "Fewer tests ran than at the start of the run.",
-    "flaky": "These validators passed and failed on the same files; another run decided.",
-    "not isolated": "A Python validator ran in the process of the program that started the run.",
-    "self-judged": "Agent and judge are the same model.",
-    "goal changed": "The goal file is not the one that the session began with; `goal show` shows the goal of this run.",
-    "start not recorded": "The agent had worked before the run began; `git diff` shows whether it changed tests.",
-    "rests on reports": "There is no validator: the evidence is what the agent reports about its own work.",
-    "unguarded approval": "No sandbox confined the agent, so one of its commands could have given the approval.",
-    "hidden checks readable": "The agent could read what the hidden validators check.",
-    "unasked actions": "The agent did something without the approval that the goal requires.",
-}
 _WRONG_KEYS = {
     "validator_missing": "--validator, or validators",
     "baseline_green": "validators or baseline",
@@ -81,12 +62,12 @@ _TONES: dict[str, Tone] = {
 
 def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) -> Iterator[Fact]:
     """Yield each label, its meaning, and who approved it and when."""
-    for label in sorted(labels, key=lambda label: label.startswith("not verified")):
-        yield Fact("note", label, "warn")
-        if meaning := _MEANINGS.get(label.partition(":")[0]):
-            yield Fact("", meaning)
+    for text in sorted(labels, key=lambda text: label_in(text) is Label.NOT_VERIFIED):
+        yield Fact("note", text, "warn")
+        if label := label_in(text):
+            yield Fact("", label.meaning)
         for one in approvals:
-            if one.action == label and one.decision == "approved":
+            if one.action == text and one.decision == "approved":
                 said = figures.decision_text(one.decision, one.by, guarded=one.guarded)
                 yield Fact("", f"{one.id} was {said} at {figures.moment(one.decided_at)}.")
 
@@ -182,7 +163,7 @@ def closing_lines(
             if note.startswith(_UNMATCHED):
                 yield Fact("note", note, "warn")
     yield from label_lines(outcome.labels, outcome.approvals)
-    if outcome.passed and any(label.startswith("not verified") for label in outcome.labels):
+    if outcome.passed and any(label_in(text) is Label.NOT_VERIFIED for text in outcome.labels):
         options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
         if options:
             yield Fact("", "To put the originals back:")

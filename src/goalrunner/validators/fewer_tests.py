@@ -10,6 +10,7 @@ from pathlib import Path
 
 from goalrunner.checking.protection import Difference, Protection
 from goalrunner.core.errors import some
+from goalrunner.core.labels import Label
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
 from goalrunner.records.run_folder import read_json, write_json
 from goalrunner.validators.spec_validator import Answer
@@ -127,7 +128,7 @@ def compared(
     """
     if not now.passed:
         return now, ()
-    labels = [f"tests filtered: {', '.join(now.suite.filters)}"] if now.suite.filters else []
+    labels = [Label.TESTS_FILTERED.about(", ".join(now.suite.filters))] if now.suite.filters else []
     if base is None or base.suite.varying:
         return now, tuple(labels)
     base = _legible(base, now)
@@ -138,7 +139,7 @@ def compared(
     moved = {identifier.partition("::")[2] for identifier in {*now.test_ids} - {*base.test_ids}}
     lost = missing_tests(base, now, lambda path: not protected(path))
     if others := [identifier for identifier in lost if identifier.partition("::")[2] not in moved]:
-        labels.append(f"fewer tests: {some(others, _NAMED)}")
+        labels.append(Label.FEWER_TESTS.about(some(others, _NAMED)))
     for runner in dict.fromkeys(count.runner for count in base.suite.counts):
         wrong, label = _of_runner(runner, base, now, suite=suite, freed=freed)
         if wrong:
@@ -173,7 +174,7 @@ def _of_runner(
         if not (total or first) or (runner == "pytest" and now.tests_run is not None):
             return "", ""
         if base.suite.quiet or (freed and any(count.ran for count in now.suite.counts)):
-            return "", f"no test summary: {runner}"
+            return "", Label.NO_TEST_SUMMARY.about(runner)
         return f"no summary of {runner}, which printed one at the start", ""
     if not (base.suite.whole and now.suite.whole):
         return "", ""
@@ -182,9 +183,9 @@ def _of_runner(
         noun = ("package" if runner == "go test" else "test") + ("" if ran == 1 else "s")
         return f"{runner} ran {ran} {noun}, and {certain} at the start", ""
     if ran < total:
-        return "", f"fewer tests: {runner} ran {ran}, {total} at the start"
+        return "", Label.FEWER_TESTS.about(f"{runner} ran {ran}, {total} at the start")
     if skipped > first and ran == total:
-        return "", f"more tests skipped: {runner} {skipped}, {first} at the start"
+        return "", Label.MORE_SKIPPED.about(f"{runner} {skipped}, {first} at the start")
     return "", ""
 
 

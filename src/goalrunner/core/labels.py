@@ -1,0 +1,140 @@
+"""The labels of a run: what weakens its result, what each means, and what to do about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Label(StrEnum):
+    """What weakens a result. Some labels name what they are about: `not verified: tests/test_a.py`."""
+
+    CHECKS_CHANGED = "checks changed"
+    NOT_VERIFIED = "not verified"
+    NEEDED_IGNORED = "needs ignored files"
+    DEPENDENCIES_CHANGED = "dependencies changed"
+    CHANGED_FILES = "validators changed files"
+    FLAKY = "flaky"
+    FEWER_TESTS = "fewer tests"
+    MORE_SKIPPED = "more tests skipped"
+    NO_TEST_SUMMARY = "no test summary"
+    TESTS_FILTERED = "tests filtered"
+    NOT_ISOLATED = "not isolated"
+    SELF_JUDGED = "self-judged"
+    START_UNKNOWN = "start not recorded"
+    GOAL_CHANGED = "goal changed"
+    RESTS_ON_REPORTS = "rests on reports"
+    UNGUARDED = "unguarded approval"
+    UNASKED = "unasked actions"
+    HIDDEN_READABLE = "hidden checks readable"
+
+    def about(self, names: str) -> str:
+        """Return the label with the names of what it is about: `flaky: tests, lint`."""
+        return f"{self}: {names}"
+
+    @property
+    def meaning(self) -> str:
+        """What the label says about the result."""
+        return EXPLANATIONS[self].meaning
+
+
+class Explanation(NamedTuple):
+    """What a label means, and what to do if the result should not have it."""
+
+    meaning: str
+    cure: str
+    names: str = ""
+    """What the label names, for the documentation: "PATHS"."""
+
+
+EXPLANATIONS = {
+    Label.CHECKS_CHANGED: Explanation(
+        "Validators used the agent's version, which a person or `allow` accepted, or which no rule protects.",
+        "Review the changes with `goal diff`; `protect` makes validators use the originals.",
+        "PATHS",
+    ),
+    Label.NOT_VERIFIED: Explanation(
+        "The agent changed these protected files; validators used the originals.",
+        "The last lines print the command that restores the originals; `allow` makes the changes count.",
+        "PATHS",
+    ),
+    Label.NEEDED_IGNORED: Explanation(
+        "Validators pass only with these files, which appeared during the run and which git ignores.",
+        "Remove them from `.gitignore`, or make them in `setup` or in the validator.",
+        "PATHS",
+    ),
+    Label.DEPENDENCIES_CHANGED: Explanation(
+        "Installed packages differ from those at the start of the run.",
+        "Install them before the run, or in `setup`.",
+        "PACKAGES",
+    ),
+    Label.CHANGED_FILES: Explanation(
+        "A validator rewrote these files, as `ruff --fix` does; the workspace was not changed.",
+        "Write a validator that only checks; files that it has to write are `outputs`.",
+        "PATHS",
+    ),
+    Label.FLAKY: Explanation(
+        "These validators passed and failed on the same files; another run decided.",
+        "Correct the tests that vary; with `retries = 0` such a validator is red.",
+        "NAMES",
+    ),
+    Label.FEWER_TESTS: Explanation(
+        "Fewer tests ran than at the start of the run.",
+        "Review the tests with `goal diff`; if they are protected, missing ones are red.",
+        "TESTS",
+    ),
+    Label.MORE_SKIPPED: Explanation(
+        "More tests were skipped than at the start of the run.",
+        "Run the validator and look why they are skipped.",
+        "COUNTS",
+    ),
+    Label.NO_TEST_SUMMARY: Explanation(
+        "A test runner printed a summary at the start of the run and does not print one now.",
+        "Let the validator print the summary in each run.",
+        "NAMES",
+    ),
+    Label.TESTS_FILTERED: Explanation(
+        "The validator itself selects tests, with `-k` or `--testmon` for example.",
+        "Run all tests, or add a validator that does.",
+        "OPTIONS",
+    ),
+    Label.NOT_ISOLATED: Explanation(
+        "A Python validator ran in the process of the program that started the run.",
+        'Name it in the goal as `python = "package.module:function"`; it then runs in a process of its own.',
+    ),
+    Label.SELF_JUDGED: Explanation(
+        "Agent and judge are the same model.",
+        "Name another judge with `--judge` or `[judge] model`.",
+    ),
+    Label.START_UNKNOWN: Explanation(
+        "The agent had worked before the run began; `git diff` shows whether it changed tests.",
+        "Install the Stop hook before the session begins.",
+    ),
+    Label.GOAL_CHANGED: Explanation(
+        "The goal file is not the one that the session began with; `goal show` shows the goal of this run.",
+        "Begin a new session after a change of the goal.",
+    ),
+    Label.RESTS_ON_REPORTS: Explanation(
+        "There is no validator: the evidence is what the agent reports about its own work.",
+        "Add a validator, whose output the runner itself sees.",
+    ),
+    Label.UNGUARDED: Explanation(
+        "No sandbox confined the agent, so one of its commands could have given the approval.",
+        'Run the agent in a sandbox: `sandbox = "auto"`.',
+    ),
+    Label.UNASKED: Explanation(
+        "The agent did something without the approval that the goal requires.",
+        "Use an agent that asks (`goal agents` shows which do), or a sandbox.",
+    ),
+    Label.HIDDEN_READABLE: Explanation(
+        "The agent could read what the hidden validators check.",
+        "Move the checks out of the workspace, and run the agent in a sandbox.",
+    ),
+}
+"""The meaning of each label, and its cure."""
+
+
+def label_in(text: str) -> Label | None:
+    """Return the label that a text of a log begins with; None for a label of a later version."""
+    name = text.partition(":")[0]
+    return next((label for label in Label if label == name), None)
