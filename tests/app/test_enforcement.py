@@ -32,7 +32,7 @@ def ended(step: GoalContinue | GoalDone) -> GoalOutcome:
     ("keys", "said"),
     [
         ({"approvals": {"require": ["shell"]}}, 'require = ["shell"] cannot be enforced'),
-        ({"approvals": {"require": ["complete", "network"]}}, 'require = ["network"] cannot be enforced'),
+        ({"approvals": {"require": ["complete", "write"]}}, 'require = ["write"] cannot be enforced'),
         ({"approvals": {"commands": ["git push*"]}}, "commands cannot be enforced"),
         ({"risk_class": "critical"}, 'risk_class = "critical" cannot be enforced'),
         ({"workspace": {"sandbox": "bwrap"}}, 'sandbox = "bwrap" cannot be enforced'),

@@ -76,8 +76,8 @@ def test_a_line_is_parsed_and_not_run_before_the_start(tmp_path: Path, line: str
 def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("test:\n")
     assert warnings_before(_goal(tmp_path, "make test | tee log", "make test || true"), ENVIRON) == (
-        "the exit code of `make test | tee log` is tee's; write: bash -o pipefail -c 'make test | tee log'",
-        "`make test || true` passes even if make fails; write: make test",
+        "`| tee log` gives the exit code of tee, not of make; write: bash -o pipefail -c 'make test | tee log'",
+        "`|| true` passes even if make fails; remove it",
     )
 
 

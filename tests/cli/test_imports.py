@@ -21,7 +21,6 @@ HEAVY = (
     "rich.console",
     "asyncio",
     "concurrent.futures",
-    "tree_sitter",
 )
 """What costs tens of milliseconds and more to import."""
 

@@ -7,166 +7,116 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import pytest
+from pydantic import ValidationError
 
+from goalrunner.core.events import RunRules
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.limits import completion_rule, expires_at, is_late, rule_for
 
-_UNPARSED = "((a=1)) <<<x; [ a == b ]"
-"""A line that bash runs and that the parser of shell lines does not understand."""
-
-NETWORK = (
-    "curl x",
-    "/usr/bin/curl x",
-    "git -C x push",
-    "git -c a=b --git-dir y push origin",
-    "FOO=1 curl x",
-    "env FOO=1 curl x",
-    "sudo -u bob wget x",
-    "cd a && git fetch",
-    "echo $(curl x)",
-    'echo "$(curl x)"',
-    'bash -lc "git push"',
-    "pip install x",
-    "python3 -m pip install x",
-    "python -m pip install -q x",
-    "uv pip install x",
-    "uv --directory y sync",
-    "npm i",
-    "cu''rl x",
-    "c\\url x",
-    '"curl" x',
-    "exec 3<>/dev/tcp/1.2.3.4/80",
-    "a=b c=d git pull",
-    "docker pull x",
-    "go get x",
-    "go mod download",
-    "curl x >out 2>&1",
-    "cat <<'EOF' > f\nhi\nEOF\ncurl x",
-    "ls\ncurl x",
-    "ls \\\n && curl \\\n x",
-    "cat > f <<-E\n\thi\n\tE\ngit push",
-    'echo "a$(echo "b$(curl x)")"',
-    "git $SUBCOMMAND",
-    "echo push | xargs git",
-    "poetry -n install",
-    "npm -w web install",
-    "kubectl -n prod delete pod x",
-)
-LOCAL = (
-    "echo curl",
-    "grep -r http .",
-    "git log --grep=fetch",
-    "git status",
-    "go test ./get",
-    'echo "git push"',
-    "pip list",
-    "ls curl",
-    "cat wget.py",
-    "python -m http.server",
-    "npm run build",
-    "make install",
-    "git commit -m 'curl it; git push'",
-    "echo 'a; curl x'",
-    "docker ps",
-    "cat > f <<'EOF'\ncurl x\nEOF",
-    "python - <<'EOF'\nimport curl\nEOF",
-    "command -v curl",
-    "which curl wget",
-    "echo x | xargs grep curl",
-)
+PATTERNS = ("git push*", "rm -rf *", "curl *", "pip install*", "touch *", "kubectl delete*")
 
 
-def reaches_network(command: str) -> bool:
-    return rule_for("shell", command, Approvals(require=("network",)), "low") == '[approvals] require = ["network"]'
-
-
-@pytest.mark.parametrize("command", NETWORK)
-def test_a_command_that_names_a_network_program_is_known(command: str) -> None:
-    assert reaches_network(command)
-
-
-@pytest.mark.parametrize("command", LOCAL)
-def test_a_command_that_only_speaks_of_one_is_not(command: str) -> None:
-    assert not reaches_network(command)
-
-
-@pytest.mark.parametrize("command", ["python -c 'import urllib.request'", "./deploy.sh"])
-def test_what_is_not_in_the_table_passes(command: str) -> None:
-    assert not reaches_network(command)
-    assert rule_for("shell", command, Approvals(require=("network",)), "low") == ""
-
-
-@pytest.mark.bench
-def test_a_hostile_command_is_looked_at_in_time() -> None:
-    began = time.thread_time()
-    for command in ("$(`" * 5000, "find -exec " * 3000, "sh -c '" * 3000, "nohup " * 3000, "<<A " * 2000 + "\n" * 3000):
-        reaches_network(command)
-    assert time.thread_time() - began < 10
-
-
-@pytest.mark.parametrize(
-    "command", ["git push", "  git   push  origin", "cd a && git push", "/usr/bin/git push", "sh -c 'git push'"]
-)
-def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
-    rule = rule_for("shell", command, Approvals(commands=("git push*",)), "low")
-    assert rule == '[approvals] commands = ["git push*"]'
+def rule(command: str, *patterns: str) -> str:
+    return rule_for("shell", command, Approvals(commands=patterns or PATTERNS), "low")
 
 
 @pytest.mark.parametrize(
     "command",
     [
+        "git push",
+        "  git   push  origin",
+        "/usr/bin/git push",
+        "cd a && git push",
+        "ls\ngit push",
+        "ls \\\n && git \\\n push",
+        "cat <<'EOF' > f\nhi\nEOF\ngit push",
         "git -C . push",
         "git -c a=b --no-pager push origin",
+        "kubectl -n prod delete pod x",
+        "sh -c 'git push'",
+        'bash -lc "git push"',
         "sudo git --git-dir .git push",
-        "env -S 'git -C . push'",
+        "sudo -u bob curl x",
+        "FOO=1 env BAR=1 curl x",
+        "cu''rl x",
+        "c\\url x >out 2>&1",
+        "python3 -m pip install x",
+        "busybox rm -rf x",
+        "find . -exec rm -rf {} +",
+        # An argument may be what the pattern names.
         "echo push | xargs git",
         "xargs -I % git % origin < f",
         "git $SUBCOMMAND",
         "g=push; git pu$X",
-        "npx -c 'rm -rf /'",
+        "git pu{sh,ll}",
         "rm $FLAGS x",
-        "busybox rm -rf x",
     ],
 )
-def test_a_pattern_is_found_behind_options_and_where_an_argument_may_match_it(command: str) -> None:
-    approvals = Approvals(commands=("git push*", "rm -rf *"))
-    assert rule_for("shell", command, approvals, "low").startswith("[approvals] commands = [")
+def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
+    assert rule(command) in {f'[approvals] commands = ["{pattern}"]' for pattern in PATTERNS}
 
 
 @pytest.mark.parametrize(
     "command",
     [
+        "pytest -q",
         'git commit -m "$MESSAGE"',
+        "git commit -m 'curl it; git push'",
+        "git commit -m \"$(cat <<'EOF'\nit's `x`, and git push\nEOF\n)\"",
         "git log --grep push",
         "find . -name '*.pyc' -exec rm {} +",
         "xargs rm -f < list",
         'rm -f "$FILE"',
-        'echo "git push"',
+        'echo "git push" curl',
+        "echo x | xargs grep curl",
+        "command -v curl",
+        "parallel --version",
         "cat > f <<'EOF'\ngit push\nEOF",
+        "# it's a file\ncat >f <<'E'\n\\x touch\nit touch y\nE\nls",
         "python - <<'EOF' 2>&1 | tail\nprint('rm -rf x')\nEOF",
+        "printf 'touch x\n\\touch y'",
         "grep -r sudo .",
+        "bash -lc 'cd $HOME && make'",
         '"$VENV/bin/python" -m pytest',
+        "ls \\\n -l",
     ],
 )
 def test_an_honest_command_is_not_asked_about(command: str) -> None:
-    assert rule_for("shell", command, Approvals(commands=("git push*", "rm -rf *", "* --force")), "low") == ""
+    assert rule(command) == rule(command, "* --force") == ""
+
+
+def test_a_pattern_without_a_star_is_the_whole_command() -> None:
+    assert rule("git pushed", "git push", "git push *") == ""
 
 
 @pytest.mark.parametrize(
     "command",
-    ["$TOOL x", "curl 'unclosed", "cat f | sh", "bash <<E\ncurl x\nE", 'bash -c "$LINE"', "alias c=curl; c x"],
+    [
+        "$TOOL x",
+        "curl 'unclosed",
+        "cat f | sh",
+        "bash <<E\ncurl x\nE",
+        'bash -c "$LINE"',
+        'bash -c "ls $DIRECTORY"',
+        "eval ls",
+        "echo $(date)",
+        "echo `date`",
+        'echo "$(date)"',
+        "cat <<E\n$(date)\nE",
+        ". <(echo ls)",
+        "alias c=curl; c x",
+        "f() { ls; }; f",
+        "parallel ::: ls",
+        "((ls) && (ls))",
+    ],
 )
 def test_a_command_that_is_not_understood_needs_approval_where_commands_do(command: str) -> None:
-    assert "cannot be parsed" in rule_for("shell", command, Approvals(commands=("git push*",)), "low")
-    assert rule_for("shell", command, Approvals(require=("network",)), "low").startswith(
-        '[approvals] require = ["network"]'
-    )
+    assert "cannot be parsed" in rule(command, "git push*")
     assert rule_for("shell", command, Approvals(require=("complete", "write")), "low") == ""
 
 
-@pytest.mark.parametrize("command", ["git pushed", "echo git push", "git status"])
-def test_a_pattern_does_not_catch_other_commands(command: str) -> None:
-    assert rule_for("shell", command, Approvals(commands=("git push", "git push *")), "low") == ""
+_UNPARSED = "((a=1)) <<<x; [ a == b ]"
+"""A line that bash runs and that is not read."""
 
 
 @pytest.mark.parametrize(
@@ -177,36 +127,18 @@ def test_a_pattern_does_not_catch_other_commands(command: str) -> None:
         "2>&1 <<'W' touch pushed\nW\nls",
         ">x <<'W' touch pushed\nW\ntrue",
         "! >x # note\ntouch pushed",
-        ". <(echo touch pushed)",
+        "true &>x touch pushed",
         ">x <<'W' true\nW\necho \"\n<<E ;\"\ntouch pushed\nE",
         f"# it's\necho 'x <<EOF\n'\n{_UNPARSED}\ntouch pushed\n: '\nEOF\necho '",
         f"cat <<'A B'\nit's\nA B\necho 'x <<EOF\n'\n{_UNPARSED}\ntouch pushed\n: '\nEOF\necho '",
         f"echo \"$(echo \"a'b\")\" 'x <<EOF\n'\n{_UNPARSED}\ntouch pushed\n: '\nEOF\necho '",
-        "parallel ::: ls 'touch pushed'",
+        "echo '$(cat <<'EOF'\n'; touch pushed; '\nEOF\n)'",
         "echo 'touch pushed' | parallel",
-        f"# it's\necho 'x <<EOF\n'\n{_UNPARSED}\ntouch pushed; if true; then\n: ;fi\n: '\nEOF\necho '",
         "((touch pushed) && (ls))",
     ],
 )
 def test_a_command_cannot_hide_behind_the_end_of_a_line_or_a_redirection(command: str) -> None:
-    approvals = Approvals(commands=("touch *",))
-    assert rule_for("shell", command, approvals, "low").startswith("[approvals] commands = [")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "true\nls",
-        "printf 'touch x\n\\touch y'",
-        "cat >f <<'E'\n\\x touch\nit touch y\nE\nls",
-        "ls \\\n -l",
-        "# it's a file\ncat >f <<'E'\n\\x touch\nit touch y\nE\nls",
-        "echo \"$(date): $HOME\"\ncat >f <<'E'\n\\x touch\nit's\nE\ncat >g <<'E'\n\\x touch\nE\nls",
-        "parallel --version",
-    ],
-)
-def test_a_command_of_several_lines_is_not_asked_about(command: str) -> None:
-    assert rule_for("shell", command, Approvals(commands=("touch *",)), "low") == ""
+    assert rule(command, "touch *").startswith("[approvals] commands = [")
 
 
 def test_kinds_and_risk_ask() -> None:
@@ -216,7 +148,6 @@ def test_kinds_and_risk_ask() -> None:
     assert rule_for(*command, Approvals(require=("shell",)), "low") == '[approvals] require = ["shell"]'
     assert rule_for(*file, Approvals(require=("write",)), "low") == '[approvals] require = ["write"]'
     assert rule_for(*command, Approvals(), "critical") == rule_for(*file, Approvals(), "critical") != ""
-    assert rule_for("shell", "curl x", Approvals(require=("network",)), "low") != ""
     assert completion_rule(Approvals(), "medium") == ""
     assert completion_rule(Approvals(require=("complete",)), "low")
     assert completion_rule(Approvals(), "high")
@@ -229,3 +160,19 @@ def test_expiry_is_by_the_clock() -> None:
     assert is_late(until, now + timedelta(seconds=60, microseconds=1))
     assert expires_at(Approvals(expires=None), now) is None
     assert not is_late(None, now)
+
+
+def test_a_run_of_before_that_asked_about_the_network_asks_about_every_command() -> None:
+    kept = {"require": ["network", "complete"], "commands": ["git push*"]}
+    approvals = RunRules.model_validate({"approvals": kept}).approvals
+    assert approvals.require == ("shell", "complete")
+    with pytest.raises(ValidationError, match="network = false"):
+        Approvals.model_validate(kept)
+
+
+@pytest.mark.bench
+def test_a_hostile_command_is_looked_at_in_time() -> None:
+    began = time.thread_time()
+    for command in ("$(`" * 5000, "find -exec " * 3000, "sh -c '" * 3000, "nohup " * 3000, "<<A " * 2000 + "\n" * 3000):
+        rule(command)
+    assert time.thread_time() - began < 10

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.core.shell_programs import WRAPPERS, label, programs, started
+from goalrunner.core.shell_programs import label, programs, started
+from goalrunner.core.tools import WRAPPERS
 
 THROUGH_OTHERS = (
-    "env -S 'git push'",
-    "env -S'git push'",
-    "env -vS 'git push'",
-    "env --split-string='A=1 git push'",
+    "! { git push; }",
     "env - git push",
     "env -i -u B A=1 git push",
     "env env env git push",
@@ -23,20 +21,14 @@ THROUGH_OTHERS = (
     "sudo -nu bob git push",
     "sudo -ubob -- git push",
     "sudo A=1 git push",
-    "flock -c 'git push' lock",
-    "flock lock -c 'git push'",
     "flock -w 5 lock git push",
     "busybox sh -c 'git push'",
     "busybox env git push",
     "xargs git push < f",
     "xargs -n1 -I{} git push {} < f",
     "xargs -I % sh -c 'git push %'",
-    "cat <<E\n$(git push)\nE",
-    "cat <<E\n`git push`\nE",
     "bash -euo pipefail -c 'git push'",
     "sh -c 'sh -c \"git push\"'",
-    "eval 'git push'",
-    "eval git push",
     "trap 'git push' EXIT",
     "find . -maxdepth 0 -exec git push {} \\;",
     "find . -exec ls {} + -execdir git push {} +",
@@ -45,24 +37,17 @@ THROUGH_OTHERS = (
     "stdbuf -oL git push",
     "timeout -k 5 60 git push",
     "uv run git push",
-    "npx -c 'git push'",
     "command git push",
     "exec git push",
     "coproc git push",
     "time git push",
-    "f() { git push; }; f",
     "if a; then git push; fi",
     "while a; do git push; done",
-    "case x in x) git push;; esac",
     "(git push)",
     "! git push",
     "> log git push",
     "git > log push",
     "git 2>&1 push < in origin",
-    "A=$(git push)",
-    "[ $(git push) ]",
-    'echo "${X:-$(git push)}"',
-    "diff <(git push) x",
     "cat <<A; ls # <<E\nx\nA\ngit push\nE",
     "2>&1 <<'W' git push\nW\nls",
     ">x <<'W' git push\nW\ntrue",
@@ -72,10 +57,28 @@ THROUGH_OTHERS = (
     "true\n\\\ngit push",
     "a >x\n\\git push",
     "a # note\n\\git push",
-    "cat <<E\n\\$x $(git push)\nE",
 )
 
 NOT_UNDERSTOOD = (
+    "env -S 'git push'",
+    "env -S'git push'",
+    "env -vS 'git push'",
+    "env --split-string='A=1 git push'",
+    "flock -c 'git push' lock",
+    "flock lock -c 'git push'",
+    "cat <<E\n$(git push)\nE",
+    "cat <<E\n`git push`\nE",
+    "eval 'git push'",
+    "eval git push",
+    "npx -c 'git push'",
+    "f() { git push; }; f",
+    "case x in x) git push;; esac",
+    "A=$(git push)",
+    "[ $(git push) ]",
+    'echo "${X:-$(git push)}"',
+    "diff <(git push) x",
+    "cat <<E\n\\$x $(git push)\nE",
+    'bash -c "git push $X"',
     "bash <<E\ngit push\nE",
     "bash -s x <<'E'\ngit push\nE",
     "sudo bash <<E\ngit push\nE",
@@ -86,8 +89,6 @@ NOT_UNDERSTOOD = (
     "source /dev/stdin <<< 'git push'",
     "bash /dev/fd/0 <<E\ngit push\nE",
     "$X push",
-    "cat <<A x \\\n y\nb\nA\ngit push",
-    "cat <<A <<-'B'; ls\n1\nA\n\t2\n\tB\npwd",
     '"$(which git)" push',
     "sudo $X",
     "timeout 5 $X",
@@ -98,7 +99,6 @@ NOT_UNDERSTOOD = (
     "cat x | sudo bash",
     "bash <(curl x)",
     "curl 'unclosed",
-    "env -S '$X'",
     "sh -c 'curl \"'",
     "nohup " * 20 + "x",
     ". <(echo git push)",
@@ -117,7 +117,6 @@ NOT_UNDERSTOOD = (
     "chroot / git push",
     "script -qc 'git push' /dev/null",
     "watch -n 5 'git push'",
-    "! { git push; }",
     "echo 'git push' | parallel",
 )
 
@@ -156,7 +155,6 @@ def test_a_line_whose_programs_are_not_known_says_why(line: str) -> None:
         '"$VENV/bin/python" -m pytest',
         'for f in *.py; do python -m py_compile "$f"; done',
         "[ -d .git ] && git diff || true",
-        'x=$(git rev-parse HEAD); echo $((1 + 2)) "$x"',
         'mkdir -p a/{b,c}; arr=(a b); echo "${arr[@]}"',
         "bash -c 'cd $DIR && make'",
         "ls | xargs -r wc -l",
@@ -190,7 +188,6 @@ def test_validators_see_the_innermost_programs_alone() -> None:
     assert names("sh -c 'a; b' | c") == [("a", ("sh",)), ("b", ("sh",)), ("c", ())]
     assert names("find . -name x | xargs pytest") == [("find", ()), ("pytest", ("xargs",))]
     assert names("echo $(pytest)") == [("echo", ())]
-    assert names("f() { pytest; }; f") == [("pytest", ())]
     assert names("sudo") == [("sudo", ())]
     assert names("pytest 'unclosed") == []
 
@@ -241,7 +238,7 @@ def test_any_wrappers_are_read(words: list[str]) -> None:
 @given(st.lists(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=0x2FFF), min_size=1), max_size=4))
 def test_quoted_words_reach_the_inner_command(words: list[str]) -> None:
     inner = shlex.join(["run", *words])
-    for line in (f"timeout 5 {inner}", shlex.join(["sh", "-c", inner]), shlex.join(["sudo", "env", "-S", inner])):
+    for line in (f"timeout 5 {inner}", shlex.join(["sh", "-c", inner]), shlex.join(["sudo", "sh", "-c", inner])):
         assert started(line)[0][-1].words == ("run", *words)
 
 

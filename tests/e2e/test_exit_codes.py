@@ -100,17 +100,6 @@ def test_what_a_dry_run_refuses_ends_a_run_before_its_baseline(
     assert not (place.parent / "ran").exists()
 
 
-@pytest.mark.slow
-def test_a_mistyped_path_ends_a_run_at_its_baseline_with_the_path_that_is_meant(place: Path, own_home: Path) -> None:
-    recording(place / "r.jsonl", agent("never asked"))
-    (place / "tests" / "unit").mkdir(parents=True)
-    (place / "tests" / "unit" / "test_a.py").write_text("def test_a(): pass\n")
-    ended = goal("run", goal_file(place, "scripted/r.jsonl", checks='validator = "pytest unit"'), cwd=place)
-    outcome = outcome_of(own_home)
-    assert (ended.code, outcome["stop_reason"], outcome["iterations"]) == (4, "validator_missing", 0)
-    assert "unit does not exist; did you mean tests/unit?" in outcome["message"]
-
-
 @pytest.mark.parametrize("role", ["agent", "judge"])
 def test_a_missing_key_is_named_before_a_run_is_made(place: Path, own_home: Path, role: str) -> None:
     recording(place / "r.jsonl", agent("never asked"))

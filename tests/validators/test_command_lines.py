@@ -14,7 +14,7 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.command_lines import missing_program, misspelled, mistyped, obstacle
+from goalrunner.validators.command_lines import missing_program, obstacle, unexecutable_script
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.shell_validator import ShellValidator
 from goalrunner.validators.spec_validator import Place
@@ -87,22 +87,12 @@ def test_the_first_program_of_a_line_is_looked_for(place: Place, line: str, word
     assert (found[0].partition(":")[0] if found else "") == word
 
 
-def test_the_program_that_may_be_meant_is_named(place: Place) -> None:
-    assert missing_program('pytset -q -k "a b"', place) == ("pytset: not found", "did you mean pytest?")
-
-
-def test_a_folder_of_path_that_cannot_be_read_is_left_out(place: Place) -> None:
-    unreadable = "/" + "x" * 300  # an error for root, too
-    place = replace(place, env={**place.env, "PATH": f"{unreadable}:{place.env['PATH']}"})
-    assert missing_program("pytset -q", place) == ("pytset: not found", "did you mean pytest?")
-
-
 def test_a_program_of_the_workspaces_own_environment_is_meant_first(place: Place) -> None:
     local = place.workspace / ".venv" / "bin"
     local.mkdir(parents=True)
     (local / "mypy").write_text("")
     (local / "mypy").chmod(0o755)
-    assert missing_program("mypy src", place) == ("mypy: not found", "did you mean .venv/bin/mypy?")
+    assert missing_program("mypy src", place) == ("mypy: not found", "write .venv/bin/mypy")
 
 
 def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: Place) -> None:
@@ -110,16 +100,15 @@ def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: 
     result = _not_found("mytool -q", "sh: 1: mytool: not found")
     assert missing_program("mytool --check", own) is None
     assert obstacle(result, own) == ""
-    assert missing_program("pytset --check", own) is not None
     assert obstacle(result, place).startswith("mytool: not found; install mytool")
     (place.workspace / "pyvenv.cfg").write_text("")
     assert obstacle(result, own).startswith("mytool: not found; install mytool")
 
 
 @pytest.mark.parametrize("line", ["maek -q", "python3 setup.py install && maek -q"])
-def test_a_program_that_the_shell_did_not_find_is_named_with_the_one_that_may_be_meant(place: Place, line: str) -> None:
+def test_a_program_that_the_shell_did_not_find_is_named(place: Place, line: str) -> None:
     result = _not_found(line, "sh: 1: maek: not found")
-    assert obstacle(result, place) == "maek: not found; did you mean make?"
+    assert obstacle(result, place).startswith("maek: not found; install maek")
 
 
 def test_a_longer_word_is_the_one_that_was_meant(place: Place) -> None:
@@ -189,136 +178,11 @@ def test_an_option_of_the_line_itself_is_a_persons_to_correct(place: Place, line
     assert found == (hint if name else "")
 
 
-TESTS = """
-import pytest
-class TestParser:
-    def test_parse(self): ...
-def test_names(): ...
-@pytest.mark.parametrize("x", ["unicode"])
-async def test_many(x): ...
-"""
-MAKEFILE = "lint: deps\n\truff check\ntests:\n\tpytest\ndeps:\n"
-PACKAGE = '{"scripts": {"lint": "eslint .", "tests": "jest", "check:types": "tsc"}}'
-
-
-@pytest.fixture
-def project(place: Place) -> Place:
-    """A workspace with tests, a Makefile and a package.json."""
-    (place.workspace / "tests").mkdir()
-    for name, text in {"tests/test_a.py": TESTS, "Makefile": MAKEFILE, "package.json": PACKAGE}.items():
-        (place.workspace / name).write_text(text)
-    return place
-
-
-@pytest.mark.parametrize(
-    ("line", "feedback", "exit_code", "word", "instead"),
-    [
-        ("pytest tests/test_a.py::test_name", "ERROR: not found: {}/tests/test_a.py::test_name", 4, "test_name", "test_names"),
-        ("pytest tests/test_a.py::T::test_prase[1]", "ERROR: not found: {}/tests/test_a.py::T::test_prase[1]", 4,
-         "test_prase", "test_parse"),
-        ("make lnit", "make: *** No rule to make target 'lnit'.  Stop.", 2, "lnit", "lint"),
-        ("npm test", 'npm error Missing script: "test"', 1, "test", "tests"),
-        ("pnpm run check:type", " ERR_PNPM_NO_SCRIPT  Missing script: check:type", 1, "check:type", "check:types"),
-        # No name is similar, or it is not the line's own.
-        ("pytest tests/test_a.py::test_empty", "ERROR: not found: {}/tests/test_a.py::test_empty", 4, "", ""),
-        ("make docs", "make: *** No rule to make target 'docs'.  Stop.", 2, "", ""),
-        ("make lint", "make: *** No rule to make target 'lnit', needed by 'lint'.  Stop.", 2, "", ""),
-        ("./all.sh", "make: *** No rule to make target 'lnit'.  Stop.", 2, "", ""),
-        ("npm run build", 'npm error Missing script: "build"', 1, "", ""),
-    ],
-)  # fmt: skip
-def test_a_name_that_is_almost_an_existing_one_is_a_mistake(
-    project: Place, line: str, feedback: str, exit_code: int, word: str, instead: str
-) -> None:
-    found = mistyped(_red(line, feedback.format(project.workspace), exit_code), project, "Do it.")
-    assert found == (word and f"{word} does not exist; did you mean {instead}?")
-
-
-@pytest.mark.parametrize("goal_text", ["Add a target lnit.", "Make lnit work."])
-def test_a_name_that_the_goal_names_is_what_the_work_brings(project: Place, goal_text: str) -> None:
-    result = _red("make lnit", "make: *** No rule to make target 'lnit'.  Stop.", 2)
-    assert mistyped(result, project, goal_text) == ""
-
-
-def _path(place: Place, path: str, goal_text: str, *files: str) -> str:
-    for name in files:
-        (place.workspace / name).parent.mkdir(parents=True, exist_ok=True)
-        (place.workspace / name).touch()
-    said = f"no tests ran in 0.01s\nERROR: file or directory not found: {path}\n"
-    return mistyped(_red(f"pytest -q {path}", said, 4), place, goal_text)
-
-
-@pytest.mark.parametrize(
-    ("path", "files", "instead"),
-    [
-        ("unit", ["tests/unit/test_a.py"], "tests/unit"),
-        ("test", ["tests/test_a.py"], "tests"),
-        ("tests/unti", ["tests/unit/test_a.py"], "tests/unit"),
-        ("tests/test_inflectoin.py", ["tests/test_inflection.py"], "tests/test_inflection.py"),
-        ("tests/test_a.py", ["tests/unit/test_a.py"], "tests/unit/test_a.py"),
-        # Writing these may be the goal.
-        ("tests/test_new.py", ["tests/test_old.py"], ""),
-        ("tests/test_calcs.py", ["tests/test_calc.py"], ""),
-        ("tests/test_api_v2.py", ["tests/test_api_v1.py"], ""),
-        ("tests/test_store_users.py", ["tests/test_store_orders.py"], ""),
-        ("tests/v2", ["tests/v1/test_a.py"], ""),
-        ("tests/test_a.py", ["a/test_a.py", "b/test_a.py"], ""),
-        ("unit", [".venv/unit/test_a.py", "node_modules/unit/test_a.py"], ""),
-    ],
-)
-def test_a_missing_path_is_a_mistake_if_a_similar_one_has_tests(
-    place: Place, path: str, files: list[str], instead: str
-) -> None:
-    found = _path(place, path, "Do it.", *files)
-    assert found == (instead and f"{path} does not exist; did you mean {instead}?")
-
-
-@pytest.mark.parametrize("text", ["Make test_praser.py pass.", "Write the praser.", "Add tests of the parser."])
-def test_a_test_file_that_the_goal_may_bring_is_no_mistake(place: Place, text: str) -> None:
-    assert _path(place, "tests/test_praser.py", text, "tests/test_parser.py") == ""
-
-
 def test_a_script_that_is_not_executable_is_a_persons_to_change(place: Place) -> None:
     (place.workspace / "check.sh").write_text("true\n")
     result = _not_found("./check.sh", "sh: 1: ./check.sh: Permission denied", 126)
-    assert mistyped(result, place, "Do it.") == "./check.sh cannot be executed; chmod +x ./check.sh"
-    assert mistyped(result, place, "Make check.sh executable.") == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "goal_text", "files", "found"),
-    [
-        ("pytest src", "Fix it.", ["src/a.py", "tests/test_a.py"], "no tests collected in src; did you mean tests?"),
-        ("pytest src", "Write tests of src.", ["src/a.py", "tests/test_a.py"], ""),
-        ("pytest src", "Fix it.", ["src/a.py"], ""),
-        ("pytest src", "Fix it.", ["src/test_a.py", "tests/test_a.py"], ""),
-        ("pytest tests/unit", "Cover the parser.", ["tests/unit/README", "tests/other/test_a.py"], ""),
-    ],
-)
-def test_a_folder_of_sources_without_tests_is_named_with_the_one_that_has_them(
-    place: Place, line: str, goal_text: str, files: list[str], found: str
-) -> None:
-    _path(place, "", "", *files)
-    assert mistyped(_red(line, "no tests ran in 0.01s", 5), place, goal_text) == found
-
-
-@pytest.mark.parametrize(
-    ("word", "name", "expected"),
-    [
-        ("unti", "unit", True),
-        ("unot", "unit", True),
-        ("tset", "test", True),
-        ("test_praser.py", "test_parser.py", True),
-        ("unit", "units", True),
-        ("api", "app", False),
-        ("test_a", "test_b", False),
-        ("part1", "part2", False),
-        ("tinu", "unit", False),
-        ("", "unit", False),
-    ],
-)
-def test_one_edit_in_a_word_of_four_letters_is_a_misspelling(word: str, name: str, expected: bool) -> None:
-    assert bool(misspelled(word, [name])) is expected
+    assert unexecutable_script(result, place, "Do it.") == "./check.sh cannot be executed; chmod +x ./check.sh"
+    assert unexecutable_script(result, place, "Make check.sh executable.") == ""
 
 
 VARIABLES = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PLACE": "/nonexistent"}

@@ -25,8 +25,7 @@ from goalrunner.checking.undo import replay
 from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.shell_programs import SHELLS, Program, programs
-from goalrunner.core.shell_syntax import Lost
+from goalrunner.core.shell_programs import Program, programs
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
@@ -261,32 +260,35 @@ def weaknesses_of(spec: ValidatorSpec) -> tuple[str, ...]:
 def _traps(command: str) -> Iterator[str]:
     found = programs(command)
     direct = [call.program for call in calls(command)]
+    checks = [program for program in found if program.name and program.name not in _NO_CHECKS]
     # One program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
-    given = [word for one in found if one.name not in _SURE for word in (*one.words[1:], *one.assignments)]
-    used = any("$?" in word or "PIPESTATUS" in word for word in given)
-    last = [program for program in found if program.name and program.name not in _NO_CHECKS][-1:]
-    for program in (program for program in found if program in direct or program in last):
+    uses_exit_code = any(program.name not in _SURE and _names_exit_code(program) for program in found)
+    for program in found:
+        if program not in (*direct, *checks[-1:]):
+            continue
         for word in program.words[1:]:
             if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(f"{program.name} {word}"):
                 yield f"`{word}` of {program.name} {reason}"
-        if program.command.lost is not None:
-            yield from _of_position(program, program.command.lost, command, used=used)
+        yield from _lost_exit_code(program, command, uses_exit_code=uses_exit_code)
 
 
-def _of_position(program: Program, lost: Lost, command: str, *, used: bool) -> Iterator[str]:
-    """Yield why a program's exit code is lost, with a line to write instead."""
-    inner = programs(lost.instead)
-    instead = inner[-1].name if inner else next(iter(lost.instead.split()), lost.instead)
-    line = lost.whole if any(name in SHELLS for name in program.through) else command
+def _names_exit_code(program: Program) -> bool:
+    return any("$?" in word or "PIPESTATUS" in word for word in (*program.words[1:], *program.assignments))
+
+
+def _lost_exit_code(program: Program, command: str, *, uses_exit_code: bool) -> Iterator[str]:
+    """Yield why a program's exit code does not count, with what to write instead."""
+    lost = program.command.lost
+    if lost is None:
+        return
+    instead = lost.instead.partition(" ")[0]
     match lost.how:
         case "|" if not program.pipefail:
-            checked = f"bash -o pipefail -c {shlex.quote(line)}"
-            yield f"the exit code of `{lost.whole}` is {instead}'s; write: {checked}"
+            checked = f"bash -o pipefail -c {shlex.quote(command)}"
+            yield f"`| {lost.instead}` gives the exit code of {instead}, not of {program.name}; write: {checked}"
         case "||" if instead in _SURE or lost.instead == "exit 0":
-            checked = lost.whole.removesuffix(f" || {lost.instead}")
-            whole = line.replace(lost.whole, checked) if lost.whole in line else checked
-            yield f"`{lost.whole}` passes even if {program.name} fails; write: {whole}"
-        case ";" if not program.strict and not used:
-            yield f"the exit code of `{lost.whole}` is not {program.name}'s; write: set -e; {line}"
+            yield f"`|| {lost.instead}` passes even if {program.name} fails; remove it"
+        case ";" if not program.strict and not uses_exit_code:
+            yield f"the exit code of {program.name} is lost behind `;`; write: set -e; {command}"
         case "&":
-            yield f"`{lost.whole}` does not wait for {program.name}; write: {lost.whole.removesuffix(' &')}"
+            yield f"`&` does not wait for {program.name}; remove it"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.goal_tables import DEFAULT_THRESHOLD, ApprovalKind, Approvals
+from goalrunner.core.goal_tables import DEFAULT_THRESHOLD, ApprovalKind, Approvals, approvals_of_before
 from goalrunner.core.observation import ArtifactRef, DiffStat, Observation, Snapshot, TranscriptRef
 from goalrunner.core.outcome import AgentSession, GoalStatus, RecordStatus, StopReason, Usage
 from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
@@ -69,7 +69,9 @@ class RunRules(Frozen):
     editable: tuple[str, ...] = Field((), description="the goal's patterns of paths that may change")
     stall_rounds: int | None = Field(None, description="equal rounds in a row that count as a stall")
     deliverable: Literal["workspace", "response"] = "workspace"
-    approvals: Approvals = Field(default_factory=Approvals, description="what waits for a person")
+    approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(
+        default_factory=Approvals, description="what waits for a person"
+    )
 
 
 class GoalCreated(Frozen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
@@ -13,13 +14,31 @@ from goalrunner.core.errors import quoted
 from goalrunner.core.field_types import Frozen, InnerError, from_file
 
 ApprovalKind = Literal["complete", "shell", "write", "network", "checks"]
-"""Calling the goal complete; running a command; writing a file; a command that is known to use the network; counting the
-agent's versions of existing tests and test-runner configuration."""
+"""Calling the goal complete; running a command; writing a file; counting the agent's versions of existing tests and
+test-runner configuration. Runs of before asked about commands that use the "network"."""
 
-Requirable = Literal["complete", "shell", "write", "network"]
+
+def _current_kind(kind: object) -> object:
+    if kind == "network":
+        raise ValueError(
+            'has no "network" any more; name commands in [approvals] commands = ["curl *", "git push*"], '
+            "and for no network at all write [workspace] network = false"
+        )
+    return kind
+
+
+Requirable = Annotated[Literal["complete", "shell", "write"], BeforeValidator(_current_kind)]
 """The kinds that a goal file may require an approval for."""
 
 DEFAULT_EXPIRY = 24 * 3600.0
+
+
+def approvals_of_before(value: object) -> object:
+    """Return the approvals in a log. Older runs could ask about commands that use the network; they ask about every one."""
+    if not isinstance(value, Mapping) or "network" not in value.get("require", ()):
+        return value
+    kinds = ["shell" if kind == "network" else kind for kind in value["require"]]
+    return {**value, "require": tuple(dict.fromkeys(kinds))}
 
 
 class Approvals(Frozen):

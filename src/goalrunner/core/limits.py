@@ -25,7 +25,10 @@ from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
-from goalrunner.core.shell_syntax import Word
+from goalrunner.core.tools import WITH_SUBCOMMANDS
+
+_EXPANSION = re.compile(r"[$`]|\{[^{}\s]*(?:,|\.\.)")
+"""What the shell replaces when a command runs."""
 
 
 @dataclass(frozen=True)
@@ -73,53 +76,24 @@ def shortfalls(state: RunState) -> Iterator[Shortfall]:
             yield Shortfall(name, what, unknown=True)
 
 
-_INSTALLING = frozenset(
-    "install i ci add sync lock get update upgrade publish download dlx create fetch push".split()  # noqa: SIM905
-)
-_PACKAGES = (
-    "pip pip3 pipx uv poetry pdm npm pnpm yarn bun cargo gem bundle composer brew conda mamba apt apt-get dnf yum apk"
-)
-NETWORK_PROGRAMS: dict[str, frozenset[str] | None] = {
-    **dict.fromkeys(
-        """
-        curl wget fetch aria2c ssh scp sftp rsync ftp lftp telnet nc ncat netcat socat aws gcloud az gh hub glab kubectl helm
-        terraform http https xh mosh ping dig nslookup host npx bunx twine rclone s3cmd doctl flyctl vercel netlify pacman
-        """.split()  # noqa: SIM905 - a table, to be read
-    ),
-    **dict.fromkeys(_PACKAGES.split(), _INSTALLING),
-    **dict.fromkeys(("docker", "podman"), frozenset({"push", "pull", "login", "build", "run"})),
-    "go": frozenset({"get", "install", "mod"}),
-    "git": frozenset({"push", "pull", "fetch", "clone", "ls-remote", "submodule", "send-email", "lfs", "svn"}),
-}
-"""Programs that use the network, and their subcommands that do; None: all of them."""
-
-_WITH_COMMANDS = frozenset(
-    {name for name, commands in NETWORK_PROGRAMS.items() if commands}
-    | {"systemctl", "kubectl", "helm", "gh", "glab", "terraform", "aws", "gcloud"}
-)
-"""Programs with subcommands. Options may precede the subcommand."""
-
-
 def rule_for(kind: Literal["shell", "write"], text: str, approvals: Approvals, risk: RiskClass) -> str:
     """Return the setting of the goal that requires approval of a command line, or of writing a path; empty if none does.
 
-    A command uses the network if its program is in the table. Other programs (a script, a library) pass; only a sandbox
-    stops them. A command line that cannot be parsed needs approval.
+    A pattern is compared with the commands that a line names. A line that is not understood needs approval.
     """
     if risk == "critical":
         return 'risk_class = "critical"'
     if kind in approvals.require:
         return f'[approvals] require = ["{kind}"]'
-    if kind == "shell" and (approvals.commands or "network" in approvals.require):
-        programs, problem = started(text)
-        if pattern := _matching(text, programs, approvals.commands):
-            return f'[approvals] commands = ["{pattern}"]'
-        network = "network" in approvals.require
-        if network and ("/dev/tcp/" in text or "/dev/udp/" in text or any(map(_reaches, programs))):
-            return '[approvals] require = ["network"]'
-        if problem:
-            rule = 'require = ["network"]' if network else f'commands = ["{approvals.commands[0]}"]'
-            return f"[approvals] {rule} (the command cannot be parsed: {problem})"
+    if kind == "write":
+        return ""
+    if not approvals.commands:
+        return ""
+    programs, problem = started(text)
+    if pattern := _matching(text, programs, approvals.commands):
+        return f'[approvals] commands = ["{pattern}"]'
+    if problem:
+        return f'[approvals] commands = ["{approvals.commands[0]}"] (the command cannot be parsed: {problem})'
     return ""
 
 
@@ -149,50 +123,39 @@ def is_late(expires: str | None, now: datetime) -> bool:
 def _matching(line: str, programs: tuple[Program, ...], patterns: tuple[str, ...]) -> str:
     """Return the first pattern that matches the whole line, or may match a command in it; blanks count as one space."""
     whole = " ".join(line.split())
-    forms = {form for program in programs for form in _forms(program)} if patterns else set()
+    forms = {form for program in programs for form in _forms(program)}
     for pattern in patterns:
-        begin = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-        if fnmatchcase(whole, pattern) or any(
-            fnmatchcase(text, pattern) or (known != text and begin.startswith(known)) for text, known in forms
-        ):
+        if fnmatchcase(whole, pattern) or any(_may_match(form, pattern) for form in forms):
             return pattern
     return ""
 
 
-def _forms(program: Program) -> Iterator[tuple[str, str]]:
-    """Yield the ways to write a command: with and without the folder of the program, and options before its subcommand.
+def _may_match(form: str, pattern: str) -> bool:
+    """Return whether a pattern matches a command, or could if its variables had other values."""
+    known = _EXPANSION.split(form, maxsplit=1)[0]
+    fixed_beginning = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    return fnmatchcase(form, pattern) or (known != form and fixed_beginning.startswith(known))
 
-    Each is a text, and the part of its beginning that is known.
-    """
+
+def _forms(program: Program) -> Iterator[str]:
+    """Yield the ways to write a command: with and without the folder of the program, and options before its subcommand."""
     words = program.words
-    if not words or not (name := words[0].program):
+    if not words or not program.has_known_name:
         return
-    lines: list[tuple[Word, ...]] = [*([words] if words[0].known else []), (Word(name), *words[1:])]
-    lines += [(Word(name), *rest) for rest in _from_subcommand(words)] if name in _WITH_COMMANDS else []
-    for line in lines:
-        first = next((at for at, word in enumerate(line) if not word.known), len(line))
-        known = " ".join(line) if first == len(line) else " ".join((*line[:first], line[first].head))
-        yield " ".join(line), known
+    if _EXPANSION.search(words[0]) is None:
+        yield " ".join(words)
+    yield " ".join((program.name, *words[1:]))
+    if program.name in WITH_SUBCOMMANDS:
+        yield from (" ".join((program.name, *rest)) for rest in _from_subcommand(words))
 
 
-def _from_subcommand(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
+def _from_subcommand(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield the words from the subcommand on: `git -C x push` gives `push`, and `x push`, because -C might take no value."""
     for at in range(1, len(words)):
         if not words[at].startswith("-"):
             yield words[at:]
             if not words[at - 1].startswith("-"):
                 return
-
-
-def _reaches(program: Program) -> bool:
-    name = program.words[0].program if program.words else ""
-    commands = NETWORK_PROGRAMS.get(name, frozenset())
-    if commands is None:
-        return True
-    # The subcommand is the first or the second word: `uv pip install`.
-    most = 1 if name in ("git", "go", "docker", "podman") else 2
-    found = [rest[:most] for rest in _from_subcommand(program.words)] if commands else []
-    return any(not rest[0].known or not commands.isdisjoint(rest) for rest in found)
 
 
 def end(reason: StopReason, message: str, hint: str = "") -> RunEnded:

@@ -14,7 +14,8 @@ from typing import Literal
 
 from goalrunner.checking.protection import BEFORE, COMPARED, IGNORE_FILE
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
-from goalrunner.core.shell_programs import SHELLS, Program, programs
+from goalrunner.core.shell_programs import Program, programs
+from goalrunner.core.tools import SHELLS
 from goalrunner.records.run_folder import damaged, read_json, write_json
 from goalrunner.validators.spec_validator import variables_named
 

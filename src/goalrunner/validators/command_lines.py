@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from difflib import SequenceMatcher, get_close_matches
+from collections.abc import Iterator
 from pathlib import Path
 
 from goalrunner.core.ports import HIDDEN
@@ -16,11 +14,10 @@ from goalrunner.core.shell_programs import Program, programs
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.check_files import make_targets, makefile_in, package_scripts, text_of
-from goalrunner.validators.runners import PYTEST_NO_TESTS, PYTEST_USAGE, calls
+from goalrunner.validators.runners import PYTEST_USAGE, calls
 from goalrunner.validators.spec_validator import Place
 
-_PLAIN = re.compile(r"[\w.+@%,:/-]+")
+_PLAIN = re.compile(r"[\w.+@%,:/][\w.+@%,:/-]*")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _BUILTINS = frozenset(
     """
@@ -100,44 +97,17 @@ def missing_words(program: Program, place: Place) -> Iterator[tuple[str, str]]:
     for word in dict.fromkeys(words):
         is_name = _PLAIN.fullmatch(word) and "/" not in word and word not in _BUILTINS
         if is_name and shutil.which(word, path=_path(place)) is None:
-            near = _similar_program(word, place)
-            if near or not _may_get_programs(place):
-                hint = f"did you mean {near}?" if near else f"install {word}, or name another program in the goal file"
-                yield f"{word}: not found", hint
+            installed = _installed_here(word, place)
+            if installed:
+                yield f"{word}: not found", f"write {installed}"
+            elif not _may_get_programs(place):
+                yield f"{word}: not found", f"install {word}, or name another program in the goal file"
 
 
-def _similar_program(name: str, place: Place) -> str:
-    """Return the program that may be meant: one of the workspace's own environment, or one on PATH with a similar name."""
-    for folder in _LOCAL:
-        if os.access(place.folder / folder / name, os.X_OK):
-            return f"{folder}/{name}"
-    names: set[str] = set()
-    for entry in filter(None, _path(place).split(os.pathsep)):
-        with contextlib.suppress(OSError):  # it does not exist, or this user cannot read it
-            names.update(path.name for path in Path(entry).iterdir())
-    return misspelled(name, names)
-
-
-def misspelled(word: str, known: Iterable[str]) -> str:
-    """Return a name from which a word of four or more letters differs in one letter, but not in digits alone; else "".
-
-    Affixes of test names (`test_`, `_test`) are not compared.
-    """
-
-    def differs_in_one(name: str) -> bool:
-        one, other = stem(word), stem(name)
-        longest, alike = max(len(one), len(other), 1), SequenceMatcher(None, one, other).ratio()
-        return 4 <= longest <= longest * alike + 1 and re.sub(r"\d", "", one) != re.sub(r"\d", "", other)
-
-    return next(filter(differs_in_one, get_close_matches(word, sorted(known), 5, 0.6)), "")
-
-
-_AROUND = re.compile(r"^tests?_|_tests?(?=\.|$)|\..*")
-
-
-def stem(path: str) -> str:
-    """Return the name of a file without its extension and the affixes of test names."""
-    return _AROUND.sub("", Path(path).name)
+def _installed_here(name: str, place: Place) -> str:
+    """Return the path of a program in an environment of the workspace; empty if there is none."""
+    paths = (f"{folder}/{name}" for folder in _LOCAL)
+    return next((path for path in paths if os.access(place.folder / path, os.X_OK)), "")
 
 
 def obstacle(result: ValidatorResult, place: Place) -> str:
@@ -187,87 +157,17 @@ def _path_of(program: Program, place: Place) -> tuple[Path | None, str]:
     return (None if "/" not in word or os.access(path, os.X_OK) else path), word
 
 
-_UNKNOWN = re.compile(
-    r"^ERROR: (?:file or directory )?not found: (?P<test>.+)$"
-    r"|^make: \*\*\* No rule to make target ['`](?P<target>[^']+)'\.  Stop"
-    r"|\bMissing script: \"?(?P<script>[\w:.-]+)",
-    re.MULTILINE,
-)
-"""How pytest, make, and npm or pnpm name what they do not find."""
-_TESTS = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py")
-_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "env"})
-_WRITES_TESTS = re.compile(r"\b(?:add|cover|create|extend|implement|write)\b[^.\n]*\btests?\b", re.IGNORECASE)
-"""A goal's text that asks for tests."""
-_FUNCTIONS = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(test\w*)", re.MULTILINE | re.IGNORECASE)
+def unexecutable_script(result: ValidatorResult, place: Place, goal_text: str) -> str:
+    """Return that a script of the workspace cannot be executed; empty if it can, or if the goal names the script.
 
-
-def mistyped(result: ValidatorResult, place: Place, goal_text: str) -> str:
-    """Return a message if a line names something that does not exist at the baseline and is misspelled; else empty.
-
-    Names in the goal's text may be what the agent is to create, and so may tests if the goal asks for tests.
+    Validators see their own scripts in their original state, so the work cannot change this.
     """
-    if result.exit_code == PYTEST_NO_TESTS:
-        return "" if _WRITES_TESTS.search(goal_text) else _folder_of_sources(result.command, place)
-    for program in programs(result.command) if result.exit_code == NOT_EXECUTABLE else ():
+    if result.exit_code != NOT_EXECUTABLE:
+        return ""
+    for program in programs(result.command):
         script, word = _path_of(program, place)
-        # Validators see their own scripts in their original state, so the work cannot change this.
-        if script and script.is_file() and script.is_relative_to(place.workspace) and not _names(goal_text, word):
+        if script is None or not script.is_file() or not script.is_relative_to(place.workspace):
+            continue
+        if script.name not in goal_text:
             return f"{word} cannot be executed; chmod +x {word}"
-    found = _UNKNOWN.search(result.feedback)
-    word, near = _similar(found, place) if found else ("", "")
-    is_work = _names(goal_text, word) or (found and found["test"] and _WRITES_TESTS.search(goal_text))
-    return "" if not near or is_work or word not in result.command else f"{word} does not exist; did you mean {near}?"
-
-
-def _similar(found: re.Match[str], place: Place) -> tuple[str, str]:
-    """Return the name that was not found, and the existing one that is similar; empty if there is none."""
-    if target := found["target"]:
-        makefile = place.folder / (makefile_in(place.folder) or "Makefile")
-        return target, misspelled(target, make_targets(text_of(makefile)))
-    if script := found["script"]:
-        return script, misspelled(script, package_scripts(text_of(place.folder / "package.json")))
-    path, _, test = found["test"].partition("::")
-    path = os.path.relpath(place.folder / path, str(place.folder))
-    if not test:
-        return path, _similar_path(path, place)
-    name = test.rpartition("::")[2].partition("[")[0]
-    return name, misspelled(name, _FUNCTIONS.findall(text_of(place.folder / path)))
-
-
-def _names(text: str, path: str) -> bool:
-    """Return whether a text contains the last part of a path, with or without the affixes of test names."""
-    words = "|".join(re.escape(word) for word in {Path(path).name, stem(path)} if word)
-    return bool(words) and re.search(rf"(?<![\w-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
-
-
-def _test_files(workspace: Path) -> list[Path]:
-    """Return the files with tests, by the names that pytest looks for, relative to the workspace."""
-    found: list[Path] = []
-    for folder, folders, names in os.walk(workspace):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
-        found += [Path(folder, name).relative_to(workspace) for name in sorted(names) if _TESTS.fullmatch(name)]
-    return found
-
-
-def _similar_path(path: str, place: Place) -> str:
-    """Return the file or folder with tests that a path means: of the same name elsewhere, or of a similar one."""
-    name, files = Path(path).name, _test_files(place.workspace)
-    is_file = path.endswith(".py")
-    known = set(files) if is_file else {folder for file in files for folder in file.parents if folder.name}
-    near = name if name in {one.name for one in known} else misspelled(name, {one.name for one in known})
-    if is_file and near != name and stem(near).removesuffix("s") == stem(name).removesuffix("s"):
-        return ""  # a plural may be a new file
-    same = sorted((one for one in known if one.name == near), key=lambda one: len(one.parts))
-    return str(same[0]) if len(same) == 1 or (same and not is_file) else ""
-
-
-def _folder_of_sources(line: str, place: Place) -> str:
-    """Return the folder of sources in which a line looks for tests, and the one that has them; empty if none is certain."""
-    files = _test_files(place.workspace)
-    tops = {file.parts[0] for file in files if len(file.parts) > 1}
-    for word in (word for call in calls(line) if call.runner.name == "pytest" for word in call.arguments):
-        folder = place.folder / word
-        has_tests = any((place.workspace / file).is_relative_to(folder) for file in files)
-        if folder.is_dir() and not has_tests and any(folder.rglob("*.py")) and len(tops) == 1:
-            return f"no tests collected in {word}; did you mean {min(tops)}?"
     return ""

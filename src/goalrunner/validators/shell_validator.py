@@ -19,7 +19,7 @@ from goalrunner.core.ports import Completion, Launcher, ValidationContext, Valid
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
-from goalrunner.validators.command_lines import mistyped, obstacle
+from goalrunner.validators.command_lines import obstacle, unexecutable_script
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.runners import calls, reports_needed
@@ -179,7 +179,7 @@ class ShellValidator(SpecValidator):
         result = result.model_copy(update=tests)
         why = "" if result.passed else obstacle(result, place)
         if not (result.passed or why or context.iteration):
-            why = await in_thread(mistyped, result, place, "\n".join((context.objective, *context.criteria)))
+            why = unexecutable_script(result, place, "\n".join((context.objective, *context.criteria)))
         if why:
             result = result.model_copy(update={"cannot_run": True, "summary": why})
         return result, completion.output if completion.output.exists() else None

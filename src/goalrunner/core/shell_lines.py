@@ -1,0 +1,328 @@
+"""A shell line is split into its commands. What is not read is an error: functions, `case`, arithmetic, deep substitutions.
+
+The commands in substitutions (`$(...)`) are unknown, and the text of here-documents is no command.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+_LONGEST, _MOST = 100_000, 1_000
+"""The most characters and commands of a line that is read."""
+_VARIABLE = r"\$\{(?:[^'\"`{}$]|\$\w+|\$\{[^'\"`{}$]*\})*+\}|\$\(\([\w\s$+*/%<>=!?:,-]*\)\)"
+_INSIDE = r"(?:[^()'\"`\\]|\\.|'[^']*'|\"[^\"]*\")"
+_SUBSTITUTION = rf"[$<>]\((?:{_INSIDE}|\({_INSIDE}*+\))*+\)|`[^`]*`"
+_KNOWN = re.compile(
+    rf"(?:[^\s;&|()<>'\"`\\$]|\\.|\$(?!['\"({{])|{_VARIABLE}|'[^']*'|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE})*+\")++",
+    re.DOTALL,
+)
+"""Parts of a word whose quotes and variables are understood."""
+_SUBSTITUTED = re.compile(
+    rf"{_SUBSTITUTION}|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE}|{_SUBSTITUTION})*+\"", re.DOTALL
+)
+_MESSAGE = re.compile(r"\"\$\(cat <<'(\w+)'\n(?:(?!\1\n).*\n)*+\1\n\s*\)\"")
+"""How agents write a long text: `git commit -m "$(cat <<'EOF' ...)"`. Its `cat` runs nothing else."""
+_ARRAY = re.compile(r"\w+\+?=\([^()'\"`$]*\)")
+_BLANK = re.compile(r"(?:[ \t]|\\\n|#[^\n]*)+")
+_REDIRECTION = re.compile(r"\d*(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|&>>?")
+_OPERATOR = re.compile(r"&&|\|\|?|;|&|\n|\((?!\()|\)")
+_LINE = re.compile(r"[^\n]*\n?")
+_QUOTED = re.compile(r"'[^']*'$")
+_BEHIND_WORD = " \t\n;&|()<>"
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_CLOSING = {"if": "fi", "while": "done", "until": "done", "for": "done", "{": "}", "(": ")"}
+_DIVIDING = frozenset({"then", "elif", "else", "do"})
+RESERVED = frozenset({*_CLOSING, *_CLOSING.values(), *_DIVIDING, "!", "case", "esac", "select", "function"})
+"""Words that have a meaning of their own at the beginning of a command."""
+
+
+class UnreadableError(Exception):
+    """A line has a construct that is not read, or what it runs is unknown."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An exit code that does not count, by the operator behind its command, and the words of the command that counts."""
+
+    how: Literal["|", "||", ";", "&"]
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One simple command, without redirections. Its words are without quotes.
+
+    `negated`: behind `!`, so its failure is what is wanted. `fallback`: behind `||`, so it only runs if something else
+    failed. `optional`: within if, while or for, so it may not run. `last`: nothing runs after it.
+    """
+
+    words: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()
+    expanded: frozenset[str] = frozenset()
+    """Those of its words that contain variables outside of single quotes."""
+    lost: Lost | None = None
+    negated: bool = False
+    fallback: bool = False
+    optional: bool = False
+    last: bool = True
+
+    def within(self, outer: Command) -> Command:
+        """Return the command in the place of another one, which runs it."""
+        return replace(
+            self,
+            lost=self.lost or outer.lost,
+            negated=self.negated != outer.negated,
+            fallback=self.fallback or outer.fallback,
+            optional=self.optional or outer.optional,
+            last=self.last and outer.last,
+        )
+
+
+@dataclass(frozen=True)
+class Line:
+    """The commands of a line in their order, and whether it has substitutions, such as `$(...)`."""
+
+    commands: tuple[Command, ...]
+    substitutes: bool
+
+
+def read_line(text: str) -> Line:
+    """Return the commands of a line. Raise UnreadableError."""
+    if len(text) > _LONGEST or "\0" in text:
+        raise UnreadableError("it is too long, or contains a null character")
+    tokens = _Tokens(text)
+    splitter = _Splitter()
+    for part, is_word in tokens:
+        splitter.add(part, is_word)
+    return Line(tuple(splitter.finish()), tokens.substitutes)
+
+
+class _Tokens:
+    """The words and operators of a text. Redirections and the text of here-documents are left out."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self.substitutes = False
+
+    def __iter__(self) -> Iterator[tuple[str, bool]]:
+        """Yield words with their quotes, and operators; and whether it is a word."""
+        documents: list[tuple[str, bool]] = []
+        redirection = ""
+        has_ampersand = False
+        while self._at < len(self._text):
+            begin = self._at
+            self._next(_BLANK)
+            if self._at == len(self._text):
+                break
+            if not redirection and (redirection := self._next(_REDIRECTION).lstrip("0123456789")):
+                has_ampersand = has_ampersand or redirection.startswith("&")
+                continue
+            if operator := self._next(_OPERATOR):
+                if redirection:
+                    break
+                has_ampersand = False
+                yield operator, False
+                if operator == "\n":
+                    self._skip(documents)
+                    documents = []
+                continue
+            word = self._word()
+            if documents and "\n" in self._text[begin : self._at]:
+                raise UnreadableError("the line of a here-document is continued")
+            if redirection in ("<<", "<<-"):
+                documents.append((word, redirection == "<<-"))
+            elif not redirection:
+                if has_ampersand:
+                    raise UnreadableError("words behind `&>` are another command in some shells")
+                yield word, True
+            redirection = ""
+        if redirection or documents:
+            raise UnreadableError("a here-document or the file of a redirection is missing")
+
+    def _next(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self._text, self._at)
+        if match is None:
+            return ""
+        self._at = match.end()
+        return match[0]
+
+    def _word(self) -> str:
+        begin = self._at
+        if array := self._next(_ARRAY):
+            return array
+        while self._next(_MESSAGE) or self._next(_KNOWN) or self._substitution():
+            pass
+        if self._at == begin or self._text[self._at : self._at + 1] not in _BEHIND_WORD:
+            raise UnreadableError(f"{self._text[begin : begin + 20]!r} is not understood")
+        return self._text[begin : self._at]
+
+    def _substitution(self) -> str:
+        found = self._next(_SUBSTITUTED)
+        self.substitutes = self.substitutes or bool(found)
+        return found
+
+    def _skip(self, documents: list[tuple[str, bool]]) -> None:
+        """Skip here-documents, each with its delimiter, and whether tabs at the beginning of its lines do not count."""
+        for word, has_tabs in documents:
+            delimiter = _without_quotes(word)
+            line = ""
+            while self._at < len(self._text):
+                line = self._next(_LINE).removesuffix("\n")
+                if (line.lstrip("\t") if has_tabs else line) == delimiter:
+                    break
+                if word == delimiter and ("$(" in line or "`" in line or line.endswith("\\")):
+                    self.substitutes = True
+            else:
+                raise UnreadableError(f"the end {delimiter} of a here-document is missing")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A group that is not closed: the word that opened it, and what holds for it and for the commands in it."""
+
+    opening: str
+    outer: Command
+    inner: Command
+
+
+class _Splitter:
+    """Makes commands of words and operators."""
+
+    def __init__(self) -> None:
+        self._commands: list[Command] = []
+        self._behind: list[tuple[str, int]] = []
+        """The operator behind each command, and how deep in groups it is."""
+        self._groups: list[_Group] = []
+        self._around = Command()
+        """What holds for all commands of a pipeline."""
+        self._words: list[str] = []
+        self._assignments: list[str] = []
+        self._state: Literal["start", "command", "names", "closed"] = "start"
+        """names: in the list of `for`; closed: behind the end of a group."""
+
+    def add(self, part: str, is_word: bool) -> None:
+        """Add a part. Raise UnreadableError if it is out of place."""
+        may_be_reserved = is_word and self._state in ("start", "closed")
+        if part == ")" or (may_be_reserved and part in _CLOSING.values()):
+            self._close(part)
+        elif self._state == "start" and part in _CLOSING:
+            self._open(part)
+        elif may_be_reserved and part in _DIVIDING:
+            self._divide(part)
+        elif not is_word:
+            self._end(part)
+        elif self._state == "start" and part == "!":
+            self._around = replace(self._around, negated=not self._around.negated)
+        elif (
+            (may_be_reserved and part in RESERVED) or self._state == "closed" or (self._state, part) == ("names", "do")
+        ):
+            raise UnreadableError(f"`{part}` is not read here")
+        elif self._state != "names":
+            self._state = "command"
+            if self._words or not _ASSIGNMENT.match(part):
+                self._words.append(part)
+            else:
+                self._assignments.append(part)
+
+    def finish(self) -> Iterator[Command]:
+        """Yield the commands, with what becomes of their exit codes."""
+        if self._state == "command":
+            self._add_command("")
+        if self._groups or self._is_incomplete():
+            raise UnreadableError("its end is missing")
+        if len(self._commands) > _MOST:
+            raise UnreadableError("it has too many commands")
+        for index, command in enumerate(self._commands):
+            yield replace(command, lost=self._lost(index), last=index + 1 == len(self._commands))
+
+    def _open(self, part: str) -> None:
+        is_optional = self._around.optional or part not in "({"
+        inner = replace(self._around, optional=is_optional)
+        self._groups.append(_Group(part, self._around, inner))
+        self._around = inner
+        self._state = "names" if part == "for" else "start"
+
+    def _close(self, part: str) -> None:
+        if self._state == "command":
+            self._add_command("")
+        group = self._groups.pop() if self._groups else None
+        if group is None or _CLOSING[group.opening] != part or self._is_incomplete():
+            raise UnreadableError(f"`{part}` is out of place")
+        self._around = group.outer
+        self._state = "closed"
+
+    def _divide(self, part: str) -> None:
+        """Begin the next part of `if` or a loop. The exit code before it decides what runs."""
+        if not self._groups or self._groups[-1].opening in "({" or self._is_incomplete():
+            raise UnreadableError(f"`{part}` is out of place")
+        if self._commands and self._behind[-1][1] >= len(self._groups):
+            self._behind[-1] = (part, len(self._groups))
+        self._state = "start"
+
+    def _end(self, operator: str) -> None:
+        """End a command or a group with the operator behind it."""
+        if self._state == "start":
+            if operator != "\n":
+                raise UnreadableError(f"a command is missing before {operator!r}")
+            return
+        if operator == "(":
+            raise UnreadableError("functions are not read")
+        if self._state == "command":
+            self._add_command(operator)
+        elif self._state == "closed" and self._commands:
+            self._behind[-1] = (operator, len(self._groups))
+        if operator != "|":
+            self._around = self._groups[-1].inner if self._groups else Command()
+            self._around = replace(self._around, fallback=self._around.fallback or operator == "||")
+        self._state = "start"
+
+    def _add_command(self, operator: str) -> None:
+        command = replace(
+            self._around,
+            words=tuple(map(_without_quotes, self._words)),
+            assignments=tuple(self._assignments),
+            expanded=frozenset(
+                _without_quotes(word) for word in self._words if "$" in word and not _QUOTED.match(word)
+            ),
+        )
+        self._commands.append(command)
+        self._behind.append((operator, len(self._groups)))
+        self._words.clear()
+        self._assignments.clear()
+
+    def _is_incomplete(self) -> bool:
+        return self._state == "start" and bool(self._behind) and self._behind[-1][0] in ("&&", "||", "|")
+
+    def _lost(self, index: int) -> Lost | None:
+        """Return why the exit code of a command does not count; None if it does, or decides a condition."""
+        depth = self._behind[index][1]
+        for at, (operator, operator_depth) in enumerate(self._behind[index:], index):
+            if operator_depth > depth:
+                continue  # within a later group
+            ends_pipe = operator == "|" and (at == index or operator_depth < depth)
+            depth = operator_depth
+            if ends_pipe:
+                end = next(end for end in range(at, len(self._behind)) if self._behind[end][0] != "|")
+                return Lost("|", " ".join(self._commands[end].words))
+            if operator == "||":
+                return Lost("||", " ".join(self._commands[at + 1].words))
+            if operator == "&":
+                return Lost("&")
+            if operator in (";", "\n"):
+                is_last = at + 1 == len(self._commands)
+                return None if is_last else Lost(";", " ".join(self._commands[-1].words))
+            if operator not in ("|", "&&"):
+                break
+        return None
+
+
+def _without_quotes(word: str) -> str:
+    try:
+        return " ".join(shlex.split(word.replace("\\\n", "")))
+    except ValueError:  # quotation marks in a substitution
+        return word
