@@ -31,7 +31,9 @@ _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that rewrites what is derived from recorded runs."""
-    parser.addoption("--update-goldens", action="store_true", help="write the files that tests/goldens compares with")
+    parser.addoption(
+        "--update-goldens", action="store_true", help="write the files that recorded runs and screens are compared with"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

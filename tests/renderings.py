@@ -1,7 +1,4 @@
-"""Draws what a terminal shows in typical moments of a run, from scripted events: `python -m tests.renderings`.
-
-The texts are in tests/reports/screens, one file for each moment, with the screen at three sizes.
-"""
+"""Draws what a terminal shows in typical moments of a run, from scripted events, at three sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +22,6 @@ from goalrunner.reports.review import approval_text, prompt_text
 from tests.support import told_run
 from tests.support.told_run import feed, numbered, tool_result
 
-SCREENS = Path(__file__).parent / "reports" / "screens"
 SIZES = ((80, 24), (120, 40), (200, 50))
 TESTS = "python -m pytest -q --strict-markers tests/unit tests/integration/test_parser.py --maxfail=5"
 SHELL = 'python -c "from parser import parse; print(parse(str()))" && git diff --stat -- src/parser.py tests'
@@ -206,14 +202,3 @@ def drawn() -> dict[str, str]:
     stream = io.StringIO()
     capped(Progress(stream, lambda _: "git, clean"))
     return texts | {"piped": stream.getvalue()}
-
-
-def main() -> None:
-    """Write the texts."""
-    SCREENS.mkdir(exist_ok=True)
-    for name, text in drawn().items():
-        (SCREENS / f"{name}.txt").write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import unicodedata
-from textwrap import dedent
 
 import pytest
 from hypothesis import example, given
@@ -11,70 +10,16 @@ from goalrunner.core import events
 from goalrunner.reports.layout import (
     Fact,
     Line,
-    Quoted,
     Step,
     clean,
     cut,
     laid_out,
     one_line,
-    output_lines,
     pad,
     width,
     wrap,
 )
-from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.steps import event_lines
-from tests.support import told_run
-
-
-def drawn(columns: int | None) -> str:
-    narrative = Narrative(lambda _: "git, clean")
-    lines = [line for record in told_run.two_rounds() for line in narrative.lines_of(record)]
-    return laid_out(lines, columns)
-
-
-def test_a_terminal_of_80_columns_wraps_what_is_missing_under_its_column() -> None:
-    assert drawn(80) == dedent("""\
-        goal       Make parse() accept empty input.
-        workspace  /src/parser · git, clean              run    k3f9-make-parse
-        agent      anthropic/claude-sonnet-4-5           judge  openai/gpt-5-mini
-        limits     10 rounds · 30 min · no budget
-        round 1    · shell   pytest -q tests/test_parser.py   0.9 s   exit 1
-                   · edit    src/parser.py              +4 −1
-                   ✓ tests   pytest -q                  1.1 s   43 passed
-                   ✗ judge   0.62
-                     missing: no evidence that parse('') returns an empty Document
-                   round 1 took 12.0 s · 21,000 tokens · $0.10
-        round 2    · shell   python -c "import parser; parser.parse(str())"
-                     0.1 s   exit 0
-                   ✓ tests   pytest -q                  1.1 s   43 passed
-                   ✓ judge   1.00
-                     2 of 2 criteria, 3 citations checked
-                   round 2 took 7.0 s · 20,210 tokens · $0.01
-        """)
-
-
-def test_a_wide_terminal_shows_more_of_a_command() -> None:
-    assert drawn(120).splitlines()[4] == (
-        "round 1    · shell   pytest -q tests/test_parser.py                 0.9 s   exit 1"
-    )
-
-
-def test_a_narrow_terminal_puts_the_remark_below() -> None:
-    assert drawn(40).splitlines()[8:15] == [
-        "round 1    · shell   pytest -q",
-        "                     tests/test_parser.p",
-        "                     y",
-        "             0.9 s   exit 1",
-        "           · edit    src/parser.py",
-        "             +4 −1",
-        "           ✓ tests   pytest -q",
-    ]
-
-
-def test_a_long_time_takes_room_from_the_gap_first() -> None:
-    rows = laid_out([Step("shell", subject="make", time="12 min 34 s", remark="exit 0")])
-    assert rows == "           · shell   make                 12 min 34 s   exit 0\n"
 
 
 def test_two_texts_on_one_line_have_two_spaces_between_them() -> None:
@@ -113,16 +58,6 @@ def test_a_pipe_gets_one_row_a_line_or_two_for_a_pair(line: Line) -> None:
     assert 1 <= laid_out([line]).count("\n") <= 2
 
 
-def test_a_quoted_line_keeps_its_indentation_and_is_wrapped_between_words() -> None:
-    line = Quoted("\tif  x:\x1b]0;owned\x07" + " and the next" * 9)
-    assert laid_out([line], 40).splitlines() == [
-        "               if  x: and the next and",
-        "                 the next and the next",
-        "                 and the next and the",
-        "                 next and the next…",
-    ]
-
-
 TAP = """\
 TAP version 13
 # Subtest: adds
@@ -147,39 +82,7 @@ not ok 1 - adds
 """
 
 
-def test_the_assertion_of_a_tap_report_is_shown() -> None:
-    assert laid_out(output_lines("output", TAP, 5)).splitlines() == [
-        "output     TAP version 13",
-        "           not ok 1 - adds",
-        "             location: '/src/a.test.js:3:1'",
-        "             error: |-",
-        "               Expected values to be strictly equal:",
-        "               -1 !== 3",
-    ]
-
-
 LONG = "for name in one two three; do echo compiling $name and what it depends on; done"
-
-
-def test_a_long_command_is_whole_and_its_time_stands_below() -> None:
-    step = Step("shell", subject=LONG, time="0.9 s", remark="exit 1")
-    assert laid_out([step], 80) == (
-        "           · shell   for name in one two three; do echo compiling $name and what\n"
-        "                     it depends on; done\n"
-        "             0.9 s   exit 1\n"
-    )
-
-
-def test_a_very_long_command_has_four_rows_and_its_time_stands_below() -> None:
-    rows = laid_out([Step("shell", subject=LONG * 9, time="0.9 s")], 80).splitlines()
-    assert len(rows) == 5
-    assert rows[3].endswith("…")
-    assert rows[4].strip() == "0.9 s"
-
-
-def test_a_long_remark_stands_below_the_step_in_the_full_width() -> None:
-    _, *below = laid_out([Step("judge", "✗", "0.62", remark="missing " * 25)], 80).splitlines()
-    assert [len(row) - len(row.lstrip()) for row in below] == [13, 13, 13, 13]
 
 
 PUSH = "git push origin main --force-with-lease --tags and more"
@@ -190,18 +93,6 @@ def asked(columns: int | None) -> str:
         approval_id="a1", kind="shell", action=PUSH, rule='[approvals] commands = "git push*"'
     )
     return laid_out(event_lines(event), columns)
-
-
-def test_what_a_person_is_asked_is_wrapped_on_a_narrow_terminal() -> None:
-    assert asked(40) == (
-        "           ? approval git push origin\n"
-        "                      main\n"
-        "                      --force-with-lease\n"
-        "                      --tags and more\n"
-        "             a1 waits for a person:\n"
-        '             [approvals] commands = "git\n'
-        '             push*"\n'
-    )
 
 
 @pytest.mark.parametrize("columns", [40, 53, 60, 80, 120, 200, None])

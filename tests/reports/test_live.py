@@ -8,11 +8,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
-from goalrunner.core.ports import CommandStarted, PersonNeeded, RetryScheduled
+from goalrunner.core.ports import CommandStarted, PersonNeeded
 from goalrunner.reports.layout import clean
 from goalrunner.reports.live import LiveProgress
 from tests.support import told_run
@@ -197,42 +196,6 @@ def test_after_a_question_one_region_is_drawn_and_no_line_above_it_is_erased(
     progress.finish(outcome())
 
 
-def test_a_running_validator_is_drawn_with_the_end_of_its_output_above_the_totals(
-    still: LiveProgress, tmp_path: Path
-) -> None:
-    output = tmp_path / "out"
-    output.write_text("".join(f"tests/test_a.py::test_{number} PASSED [{number:3d}%]\n" for number in range(100)))
-    feed(still, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    still.on_activity(CommandStarted("tests", "pytest -q " + "--deselect tests/test_parser.py::test_x " * 3, output))
-    assert drawn(still) == [
-        "round 1    ⠋ tests   pytest -q --deselect tests/test_parser.py::test_x",
-        "                     --deselect tests/test_parser.py::test_x --deselect",
-        "                     tests/test_parser.py::test_x",
-        "             0.0 s   99 %",
-        *(f"             tests/test_a.py::test_{number} PASSED [ {number}%]" for number in range(94, 100)),
-        "total      round 1 of 10 · 3.0 s of 30 min · 0 tokens · $0.00",
-    ]
-
-
-def test_a_long_line_of_output_is_wrapped_between_words(still: LiveProgress, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    output.write_text("  compiling " + "the parser and its tables " * 4 + "\n")
-    still.on_activity(CommandStarted("shell", "make", output))
-    assert drawn(still)[1:] == [
-        "               compiling the parser and its tables the parser and its tables",
-        "                 the parser and its tables the parser and its tables",
-    ]
-
-
-def test_a_retry_is_drawn_with_its_reason_and_countdown(still: LiveProgress) -> None:
-    feed(still, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    still.on_activity(RetryScheduled("429 rate limit", 20.0, 1, 5))
-    assert drawn(still) == [
-        "round 1    ⠋ agent   429 rate limit             0.0 s   next try in 20 s (1/5)",
-        "total      round 1 of 10 · 3.0 s of 30 min · 0 tokens · $0.00",
-    ]
-
-
 def test_secrets_in_output_are_not_drawn(terminal: Terminal, tmp_path: Path) -> None:
     secret = "secret-of-this-test"
     (tmp_path / "out").write_text(f"the key is {secret}\n")
@@ -252,10 +215,3 @@ def test_the_terminal_rings_and_has_a_title_when_a_person_is_needed(
     live = LiveProgress(terminal, environ={**ENVIRON, **environ})
     live.on_activity(PersonNeeded("goal: complete k3f9", bell=bell))
     assert ("\x1b]0;goal: complete k3f9\x07\x07" in terminal.getvalue()) == rings
-
-
-def drawn(live: LiveProgress) -> list[str]:
-    """The rows of the live region."""
-    console = Console(width=80, file=io.StringIO(), record=True)
-    console.print(live._region())
-    return [row.rstrip() for row in console.export_text().rstrip("\n").split("\n")]

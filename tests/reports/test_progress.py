@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
+from goalrunner.app.run_options import Callback
 from goalrunner.cli.drive import is_interactive, open_progress
 from goalrunner.core import events
-from goalrunner.core.observation import DiffStat
+from goalrunner.core.agent_ports import TextObserver
+from goalrunner.core.fold import apply
 from goalrunner.core.ports import CommandEnded, CommandStarted, Remark
+from goalrunner.core.run_state import RunState
+from goalrunner.reports.live import LiveProgress
 from goalrunner.reports.progress import Progress
 from tests.reports.test_current import Clock
 from tests.reports.test_live import Terminal
@@ -63,30 +69,6 @@ def test_nothing_is_printed_while_a_person_is_asked_and_a_note_follows_the_answe
     assert stream.getvalue()[before:] == "note       the command failed\n"
 
 
-def test_a_round_ends_with_its_duration_changes_and_spend() -> None:
-    stream = io.StringIO()
-    progress = Progress(stream)
-    changes = DiffStat(files=2, added=9, removed=2)
-    for record in numbered(
-        told_run.created(),
-        told_run.started(),
-        events.RoundStarted(round=1, prompt="first"),
-        events.RoundFinished(round=1, changes=changes, total=changes),
-        told_run.checked(False, "2 failed"),
-        events.RoundStarted(round=2, prompt="retry"),
-    ):
-        progress.on_record(record)
-    assert stream.getvalue().splitlines()[-1] == "           round 1 took 3.0 s · 2 files changed, +9 −2"
-
-
-def test_the_last_line_has_the_changes() -> None:
-    stream = io.StringIO()
-    Progress(stream).finish(outcome().model_copy(update={"changes": DiffStat(files=2, added=9, removed=2)}))
-    assert stream.getvalue().splitlines()[0] == (
-        "complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21 (judge 6 %) · 2 files changed, +9 −2"
-    )
-
-
 @pytest.mark.parametrize(
     ("environ", "live"),
     [
@@ -111,8 +93,107 @@ def test_a_pipe_has_colours_only_if_they_are_forced(environ: dict[str, str], col
     assert ("\x1b" in stream.getvalue()) == coloured
 
 
-def test_progress_in_a_pipe_does_not_load_the_live_display() -> None:
-    code = "import sys; from goalrunner.cli.drive import open_progress as o; o(sys.stdout); print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "goalrunner.reports.progress" in loaded
-    assert "rich.console" not in loaded
+def test_every_line_is_printed_as_it_ends() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.on_record(numbered(told_run.created())[0])
+    assert stream.getvalue() == "goal       Make parse() accept empty input.\n"
+
+
+def test_quiet_prints_the_last_lines_alone() -> None:
+    stream = io.StringIO()
+    with Progress(stream, quiet=True) as progress:
+        for record in told_run.two_rounds():
+            progress.on_record(record)
+        progress.finish(outcome())
+    assert stream.getvalue() == dedent("""\
+        complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21 (judge 6 %)
+                   /state/goal/runs/k3f9-make-parse/outcome.json
+        """)
+
+
+def test_quiet_still_warns_of_a_run_that_nothing_stops() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream, quiet=True)
+    for record in numbered(told_run.created(max_iterations=None, timeout=None), told_run.started()):
+        progress.on_record(record)
+    assert stream.getvalue() == ("warning    no limit stops this run: no round limit, no timeout, no budget\n")
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    # Closing flushes what could not be written; that a reader is gone is no news then.
+    stream = os.fdopen(writing, "w", encoding="utf-8")
+    progress = Progress(stream)
+    for record in told_run.two_rounds():
+        progress.on_record(record)
+    progress.finish(outcome())
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+def test_a_closed_stream_does_not_end_the_run() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    stream.close()
+    progress.on_record(numbered(told_run.created())[0])
+    assert stream.closed
+
+
+def test_only_a_terminal_is_redrawn_and_not_a_quiet_one() -> None:
+    assert not is_interactive(io.StringIO(), {"TERM": "xterm-256color"})
+    assert not isinstance(open_progress(Terminal(), quiet=True), LiveProgress)
+
+
+def test_a_pipe_loads_neither_typer_nor_litellm_nor_the_live_display() -> None:
+    code = dedent("""\
+        import sys
+        from goalrunner.cli.drive import open_progress
+        from tests.support import told_run
+        with open_progress(sys.stdout) as progress:
+            for record in told_run.two_rounds():
+                progress.on_record(record)
+            progress.finish(told_run.outcome())
+        print([name for name in ("typer", "litellm", "rich.console") if name in sys.modules])
+        """)
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+    assert "\x1b" not in ran.stdout
+
+
+def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() -> None:
+    started = told_run.started().model_copy(update={"agent_command": "command · ./fix.sh"})
+    state: RunState | None = None
+    prompt = told_run.message("user")
+    for record in numbered(told_run.created(), started, events.RoundStarted(round=1, prompt="first"), prompt):
+        state = apply(state, record)
+    assert state is not None
+    stream = io.StringIO()
+    Progress(stream).on_state(state.model_copy(update={"iterations": 1}))
+    lines = stream.getvalue().splitlines()
+    assert any(line.startswith("agent      command · ./fix.sh") for line in lines)
+    assert lines[-1].endswith("tokens unknown · cost unknown")
+    Progress(stream).on_state(state.model_copy(update={"iterations": 1, "external": False}))
+    assert stream.getvalue().splitlines()[-1].endswith("0 tokens · $0.00")
+
+
+def test_a_round_that_was_interrupted_keeps_its_number_and_is_timed_from_the_resume() -> None:
+    past = told_run.two_rounds()
+    state = told_run.state_of(past[2].event)
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.on_state(state)
+    for record in past[3:]:
+        progress.on_record(record)
+    lines = stream.getvalue().splitlines()
+    assert lines[4].startswith("round 1    · shell   pytest -q tests/test_parser.py")
+    began, ended = past[2].elapsed, past[14].elapsed
+    assert lines[8].startswith(f"           round 1 took {ended - began:.1f} s since it was resumed")
+
+
+def test_only_a_terminal_needs_streamed_text() -> None:
+    stream = io.StringIO()
+    assert not isinstance(Progress(stream), TextObserver)
+    assert not isinstance(Callback(print), TextObserver)
+    assert isinstance(LiveProgress(stream), TextObserver)

@@ -7,19 +7,12 @@ from pathlib import Path
 import pytest
 
 from goalrunner.app.run_snapshots import RoundPatch
-from goalrunner.core.agent_ports import ApprovalRequest
-from goalrunner.core.observation import Change, EvidenceRow
-from goalrunner.core.run_state import Approval
+from goalrunner.core.observation import Change
 from goalrunner.reports import review
 from goalrunner.reports.patches import files_of, patch_text, patch_value, stat_text
+from tests.reports import pages
+from tests.reports.pages import approval_request
 from tests.support.workspaces import git, make_repository, write
-
-
-def request(action: str = "ls", preview: str = "", **more: object) -> ApprovalRequest:
-    approval = Approval.model_validate(
-        {"id": "a1", "kind": "shell", "action": action, "rule": "r", "requested_at": "t", **more}
-    )
-    return ApprovalRequest(approval, preview)
 
 
 @pytest.mark.parametrize(
@@ -41,68 +34,21 @@ def test_only_a_plain_yes_is_a_yes(line: str, typed: tuple[str, str]) -> None:
     assert review.read_typed(line) == typed
 
 
-def test_what_is_shown_cannot_drive_the_terminal_or_hide_a_line() -> None:
-    shown = review.approval_text(request("echo a\x1b[2K\r\nrm -rf \u202e/\x1b]0;title\x07"))
-    assert "│ echo a\n" in shown
-    assert "│ rm -rf /\n" in shown
-    assert "\x1b" not in shown
-
-
 def test_what_is_left_out_is_said_and_can_be_seen() -> None:
-    long = request("cat <<E\n" + "x\n" * 100 + "rm -rf /\nE")
+    long = approval_request("cat <<E\n" + "x\n" * 100 + "rm -rf /\nE")
     assert "… 43 more lines" in review.approval_text(long)
     assert "[a]ll: show every line" in review.prompt_text(long)
     assert "rm -rf /" in review.approval_text(long, most=1000)
-    assert "[a]ll: show every line" not in review.prompt_text(request())
+    assert "[a]ll: show every line" not in review.prompt_text(approval_request())
 
 
-def test_a_completion_shows_paths_patch_and_evidence() -> None:
-    row = EvidenceRow(criterion="tests pass", satisfied=True, observation="o3", command="pytest -q", quote="3 passed")
-    asked = request("complete: make it", kind="complete")
-    shown = review.approval_text(ApprovalRequest(asked.approval, "+new\n", ("a.py",), (row,)))
-    for part in (
-        "All checks passed. Accept the result?",
-        "changed since the start: a.py",
-        "│ +new",
-        "o3 pytest -q",
-        "“3 passed”",
-    ):
-        assert part in shown
-
-
-def test_changed_checks_are_shown_with_paths_and_patch() -> None:
-    asked = request("checks changed: tests/test_a.py", kind="checks")
-    shown = review.approval_text(ApprovalRequest(asked.approval, "-assert x\n+pass\n", ("tests/test_a.py",)))
-    for part in (
-        "The agent changed existing tests or their configuration.",
-        "tests/test_a.py",
-        "│ -assert x",
-        "│ +pass",
-    ):
-        assert part in shown
-
-
-def test_long_lines_are_broken_between_words_and_keep_their_indentation() -> None:
-    code = "    assert parse('') == Document(), 'the documentation promises an empty document here'"
-    asked = request("checks changed: tests/test_a.py", kind="checks")
-    shown = review.approval_text(ApprovalRequest(asked.approval, f"-{code}\n+{code}\n  short\n"), columns=60)
-    assert all(len(line) <= 60 for line in shown.splitlines())
-    assert (
-        "  │ -    assert parse('') == Document(), 'the\n  │   documentation promises an empty document here'\n" in shown
-    )
-    assert "  │   short\n" in shown
-    words = {word for line in shown.splitlines() for word in line.split()}
-    assert {"documentation", "configuration.", "promises"} <= {word.strip("'") for word in words}
-
-
-def test_a_line_without_blanks_is_shown_whole() -> None:
-    shown = review.approval_text(request("curl " + "x" * 200), columns=40)
-    assert all(len(line) <= 40 for line in shown.splitlines())
-    assert shown.count("x") >= 200
-
-
-def test_the_choices_are_explained_within_the_width() -> None:
-    assert all(len(line) <= 50 for line in review.choices_text(50).splitlines())
+def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
+    value = review.evidence_value("k3f9", pages.NOT_COMPLETE, pages.ROWS)
+    assert value["verdict"] == {"complete": False, "score": 0.628, "source": "judge"}
+    assert [row["fresh"] for row in value["evidence"]] == [True, False, False, False, True]
+    assert [row["seen_by"] for row in value["evidence"]] == ["runner", "claude", "", "", "runner"]
+    assert value["evidence"][0] == {**pages.ROWS[0].model_dump(mode="json"), "fresh": True, "seen_by": "runner"}
+    assert review.evidence_value("k3f9", None, ()) == {"run_id": "k3f9", "verdict": None, "evidence": []}
 
 
 PATCH = """\
