@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,9 +12,8 @@ import pytest
 from goalrunner.checking.environment import Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.plan import Plan, labels, make_plan
-from goalrunner.checking.protection import BEFORE, COMPARED, Protection
-from goalrunner.core.observation import Snapshot
-from goalrunner.snapshots.objects import Entry
+from goalrunner.checking.protection import BEFORE, COMPARED, Protection, StartFiles
+from goalrunner.snapshots.objects import Entry, EntryPair
 from goalrunner.snapshots.store import SnapshotStore
 
 Files = Mapping[str, str]
@@ -33,23 +32,14 @@ _LINTING = "new configuration of linters for existing sources"
 
 
 class Store(SnapshotStore):
-    """Snapshots in memory; the id of a snapshot is one letter, repeated."""
+    """The content of files in memory."""
 
-    def __init__(self, **snapshots: Files) -> None:
-        self._files = {letter * 64: files for letter, files in snapshots.items()}
+    def __init__(self, *versions: Files) -> None:
+        self._contents = {_entry(content).blob: content for files in versions for content in files.values()}
 
-    async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
-        """Return every file of a snapshot."""
-        return {path: _entry(content) for path, content in self._files[snapshot.id].items()}
-
-    async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
-        """Return the content of a file, or the target of a link."""
-        content = self._files[snapshot.id].get(path)
-        return None if content is None else content.removeprefix("-> ").encode()
-
-    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = (), *, errors: str = "") -> str:
-        """Return nothing: no rule reads it."""
-        return ""
+    async def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
+        """Return the content of files, or the targets of links."""
+        return {blob: self._contents[blob].removeprefix("-> ").encode() for blob in blobs}
 
 
 def _entry(content: str) -> Entry:
@@ -57,8 +47,16 @@ def _entry(content: str) -> Entry:
     return Entry("120000" if link else "100644", hashlib.sha256(content.encode()).hexdigest())
 
 
-def _snapshot(letter: str) -> Snapshot:
-    return Snapshot(id=letter * 64, tree=letter * 40)
+def _start(files: Files) -> StartFiles:
+    links = {path: content.removeprefix("-> ") for path, content in files.items() if content.startswith("-> ")}
+    return StartFiles(files, links)
+
+
+def _changed(base: Files, now: Files) -> dict[str, EntryPair]:
+    def entry(files: Files, path: str) -> Entry | None:
+        return _entry(files[path]) if path in files else None
+
+    return {path: (entry(base, path), entry(now, path)) for path in {**base, **now} if base.get(path) != now.get(path)}
 
 
 async def _plan(
@@ -66,9 +64,10 @@ async def _plan(
 ) -> Plan:
     """Plan a check. `now` is what the agent changed; None deletes a file."""
     after = {path: content for path, content in {**base, **now}.items() if content is not None}
-    store = Store(a=base, b=after)
+    store = Store(base, after)
     ignored = cast("IgnoredContent", None)  # without changes in ignored files it is not asked
-    return await make_plan(store, _WORKSPACE, protection, ignored, Changes(), _snapshot("a"), _snapshot("b"), approved)
+    start, changed = _start(base), _changed(base, after)
+    return await make_plan(store, _WORKSPACE, protection, ignored, Changes(), start, changed, approved)
 
 
 def _case(name: str, protection: Protection, now: Mapping[str, str | None], *lines: str, base: Files = _CALC) -> Any:
@@ -319,20 +318,18 @@ async def test_ignored_scripts_and_tests_that_changed_are_named() -> None:
     rules = Protection(scripts={"check.sh": 'named by validator "v"'})
     changes = Changes(changed=("check.sh", "tests/log.txt", "tests/test_a.py", "notes.py"))
     ignored = cast("IgnoredContent", None)
-    snapshots = (_snapshot("a"), _snapshot("a"))
-    plan = await make_plan(Store(a=_CALC), _WORKSPACE, rules, ignored, changes, *snapshots)
+    plan = await make_plan(Store(), _WORKSPACE, rules, ignored, changes, _start(_CALC), {})
     assert labels(plan, green=True) == ("checks changed: check.sh, tests/test_a.py",)
 
 
 async def test_a_folder_that_stands_before_a_file_of_a_check_is_hidden(tmp_path: Path) -> None:
     (tmp_path / "check").mkdir()
     ignored = cast("IgnoredContent", None)
-    snapshots = (_snapshot("a"), _snapshot("a"))
     rules = Protection(scripts={"check": f'{BEFORE} "v"'})
-    plan = await make_plan(Store(a=_CALC), tmp_path, rules, ignored, Changes(), *snapshots)
+    plan = await make_plan(Store(), tmp_path, rules, ignored, Changes(), _start(_CALC), {})
     assert [str(item) for item in plan.differences] == [f'check (new; {BEFORE} "v")']
     assert "check" in plan.originals.hide
-    plan = await make_plan(Store(a={"check/a": "x"}), tmp_path, rules, ignored, Changes(), *snapshots)
+    plan = await make_plan(Store(), tmp_path, rules, ignored, Changes(), _start({"check/a": "x"}), {})
     assert not plan.differences
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.checking.protection import LINK, Difference, Protection, differences
+from goalrunner.checking import protection as rules_of
+from goalrunner.checking.protection import LINK, Difference, Protection, StartFiles
 from goalrunner.snapshots.objects import Entry
 
 Files = dict[str, Entry]
@@ -24,6 +25,13 @@ def files(*paths: str, content: str = "a", mode: str = "100644") -> Files:
 
 def changed(base: Files, path: str) -> Files:
     return {**base, path: Entry("100644", "other")}
+
+
+def differences(
+    protection: Protection, base: Files, now: Files
+) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
+    changes = {path: (base.get(path), now.get(path)) for path in base | now if base.get(path) != now.get(path)}
+    return rules_of.differences(protection, StartFiles(base), changes)
 
 
 def found(protection: Protection, base: Files, now: Files) -> list[str]:
@@ -280,18 +288,18 @@ def test_a_script_that_a_validator_names_is_protected_in_every_mode_unless_it_is
 
 def test_files_whose_tests_ran_at_the_start_are_protected_without_a_key() -> None:
     base = files("src/check_sum.py", "src/sum.py", "tests/test_a.py")
-    rules = Protection().with_tests(["src/check_sum.py", "tests/test_a.py"], base)
+    rules = Protection().with_tests(["src/check_sum.py", "tests/test_a.py"], StartFiles(base))
     assert found(rules, base, {}) == [
         "src/check_sum.py (deleted; its tests ran at the start)",
         "tests/test_a.py (deleted; existing test)",
     ]
     for strict in (Protection(protect=["tests/**"]), Protection(editable=["src/**"])):
-        assert strict.with_tests(["src/check_sum.py"], base) is strict
+        assert strict.with_tests(["src/check_sum.py"], StartFiles(base)) is strict
 
 
 def test_protect_that_matches_no_file_protects_no_less_than_no_key() -> None:
     base = files("tests/test_a.py", "src/a.py")
-    rules = Protection(protect=["spec/**"]).with_tests([], base)
+    rules = Protection(protect=["spec/**"]).with_tests([], StartFiles(base))
     assert found(rules, base, {}) == ["tests/test_a.py (deleted; existing test)"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,8 @@ from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
-from goalrunner.checking.plan import Plan, labels, make_plan, on_disk
-from goalrunner.checking.protection import COMPARED, Protection, is_test
+from goalrunner.checking.plan import Plan, labels, make_plan
+from goalrunner.checking.protection import COMPARED, Protection, StartFiles
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import Snapshot
@@ -33,6 +33,7 @@ from goalrunner.engine.journal import Answer, check_run
 from goalrunner.engine.snapshot_tracker import Flakiness, Results, flaky_red
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
+from goalrunner.snapshots.objects import EntryPair, shown
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.check_files import scripts_at_start
@@ -70,9 +71,11 @@ class CheckRunner:
         self._final = frozenset(spec.name for spec in self._specs if spec.retries == 0)
         self._outputs = settings.outputs
         scripts |= goal_file_rule(config.options.goal_file, workspace)
-        self._protection = self._rules = Protection(
+        self._protection = Protection(
             settings.protect, settings.editable, settings.allow, scripts, setup=choice.kind == "checkout"
         )
+        self._rules: Protection | None = None
+        self._test_files: frozenset[str] = frozenset()
         self._ignored = IgnoredContent(
             workspace,
             start / "ignored",
@@ -96,8 +99,8 @@ class CheckRunner:
         self._base = BaseResults(start / "base.json", config.redactor.text)
         self._flakiness = Flakiness()
         self._remembered = False
-        self._tracked: frozenset[str] = frozenset()
-        self._tests: tuple[str, ...] = ()
+        self._start, self._start_id = StartFiles(()), ""
+        self._changed: Mapping[str, EntryPair] = {}
 
     def recall(self, contents: Sequence[Content]) -> None:
         self._flakiness.recall(contents)
@@ -120,14 +123,22 @@ class CheckRunner:
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         await self.remember(base)
-        entries = await self._store.entries(base)  # first: the store keeps the two trees that were read last
-        self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
+        if self._start_id != base.id:
+            self._start = StartFiles(*await self._store.listing(base))
+            self._start_id, self._rules = base.id, None
+        start = self._start
+        self._changed = await self._store.changed_entries(base, now)
         ignored = await self._look()
         changes = await asyncio.to_thread(self._ignored.compare, ignored)
-        self._tests = tuple(filter(is_test, entries))
-        self._rules = self._protection.with_tests(self._base.files, entries)
         plan = await make_plan(
-            self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
+            self._store,
+            self._store.workspace,
+            self._known_rules(),
+            self._ignored,
+            changes,
+            start,
+            self._changed,
+            approved,
         )
         above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
         finished = ValidatorsFinished(
@@ -152,7 +163,7 @@ class CheckRunner:
             at_start = [result for result, _ in results.answers]
             self._base.keep(await with_uncollected(at_start, lambda path: self._store.read(base, path)))
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
-        answers, missing = complete(results.answers, self._base, self._rules, self._tests, free)
+        answers, missing = complete(results.answers, self._base, self._known_rules(), self._start.tests, free)
         green = bool(answers) and all(result.passed for result, _ in answers)
         found = [*labels(plan, green=green), *needed]
         if results.flaky:
@@ -171,6 +182,18 @@ class CheckRunner:
         }
         diff = await self._store.diff(base, now, finished.differing) if agents_checks else ""
         return check_run(answers, finished.model_copy(update=about), diff)
+
+    def _known_rules(self) -> Protection:
+        """Return the rules with the tests that ran at the start."""
+        if self._rules is None or self._test_files != self._base.files:
+            self._test_files = self._base.files
+            self._rules = self._protection.with_tests(self._test_files, self._start)
+        return self._rules
+
+    def _is_in_snapshot(self, path: str) -> bool:
+        """Return whether the snapshot that is being checked contains a path of the disk."""
+        name = shown(os.fsencode(path))
+        return self._changed[name][1] is not None if name in self._changed else name in self._start.paths
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         incomplete = self._protection.strict or self.environment.kind == "checkout"
@@ -220,7 +243,7 @@ class CheckRunner:
         for appeared in (False, True) if plan.appeared else (False,):
             theirs = await self._run_plan(plan, context, appeared=appeared, agents_checks=True)
             free = (*plan.allowed, *plan.differences)
-            answers, _ = complete(theirs.answers, self._base, self._rules, self._tests, free)
+            answers, _ = complete(theirs.answers, self._base, self._known_rules(), self._start.tests, free)
             if theirs.green and all(result.passed for result, _ in answers):
                 paths = tuple(item.path for item in plan.differences)
                 changed = ChangedChecks(key=plan.key, paths=paths, results=tuple(result for result, _ in answers))
@@ -273,7 +296,7 @@ class CheckRunner:
                 if self._outputs:
                     await opened.collect(self._outputs)
                 changed = await opened.changed() if ran.green else ()
-            kept = tuple(path for path in changed if path in self._tracked and not expected.match(path))
+            kept = tuple(path for path in changed if self._is_in_snapshot(path) and not expected.match(path))
             total = Results((*total.answers, *ran.answers), (*total.flaky, *ran.flaky), (*total.changed, *kept))
         return total
 

@@ -136,7 +136,7 @@ def describe_checks(
     scripts |= goal_file_rule(goal_file, workspace)
     protection = Protection(config.protect, config.editable, config.allow, scripts)
     paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
-    held = [path for path in paths if protection.rule(path) and not protection.allowed(path)]
+    held = sorted(protection.protected(paths))
     yield "protected", some(held, _NAMED) if held else "no file"
     names = listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
     ignored = Classifier(workspace, names, config.dependencies)

@@ -21,12 +21,11 @@ from pathlib import Path
 from goalrunner.checking import protection as rules
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
-from goalrunner.checking.protection import Difference, Protection, differences
+from goalrunner.checking.protection import Difference, Protection, StartFiles, differences
 from goalrunner.core.errors import some
 from goalrunner.core.labels import Label
-from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import CACHES, Patterns
-from goalrunner.snapshots.objects import Entry, raw
+from goalrunner.snapshots.objects import Entry, EntryPair, raw
 from goalrunner.snapshots.store import SnapshotStore
 
 _CACHES = Patterns(CACHES, own=True)
@@ -67,31 +66,29 @@ async def make_plan(
     protection: Protection,
     ignored: IgnoredContent,
     changes: Changes,
-    base: Snapshot,
-    now: Snapshot,
+    start: StartFiles,
+    changed: Mapping[str, EntryPair],
     approved: frozenset[str] = frozenset(),
 ) -> Plan:
-    """Compare the workspace with its start. `approved` are keys of changed checks that a person has accepted."""
-    before, after = await store.entries(base), await store.entries(now)
-    links = [name for name, entry in before.items() if entry.mode == rules.LINK and entry.stored]
-    targets = {name: os.fsdecode(await store.read(base, name) or b"") for name in links}
-    protection = protection.with_link_targets(targets)
-    protected, free = differences(protection, before, after)
+    """Plan a check by what `changed` since the start. `approved` are keys of changed checks that a person has accepted."""
+    protection = start.followed(protection)
+    protected, free = differences(protection, start, changed)
     protected = tuple(item for item in protected if not (item.kind == "planted" and _CACHES.match(item.path)))
-    differing = tuple([item for item in protected if await _concerns_checks(store, base, now, item)])
-    allowed = tuple([item for item in free if await _concerns_checks(store, base, now, item)])
-    differing = (*differing, *_folders_before(protection, workspace, before))
-    key = _key(differing, after)
+    contents = await _contents(store, changed, (*protected, *free))
+    differing = tuple(item for item in protected if _concerns_checks(item, changed[item.path], contents))
+    allowed = tuple(item for item in free if _concerns_checks(item, changed[item.path], contents))
+    differing = (*differing, *_folders_before(protection, workspace, start))
+    key = _key(differing, changed)
     if differing and key in approved and not protection.strict:
         differing, allowed = (), (*allowed, *differing)
     if not protection.strict:  # ignored files keep their content with protect and editable alone
         allowed = (*allowed, *_touched(protection, changes.changed))
-    changed = [item.path for item in differing if item.kind != "planted"]
-    originals = {path: await _original(store, base, before[path], path) for path in changed}
+    restored = [item.path for item in differing if item.kind != "planted"]
+    originals = {path: _original(changed[path][0], contents) for path in restored}
     put = {on_disk(path): original for path, original in originals.items() if original is not None}
     lost = [path for path, original in originals.items() if original is None]
     hide = {on_disk(item.path) for item in differing if item.kind == "planted"}
-    hide |= {*changes.caches, *_bytecode(protection, before, after, put)}
+    hide |= {*changes.caches, *_bytecode(protection, start, changed, put)}
     if protection.strict:  # ignored files have the content of the start, and build output is built anew
         may_change = protection.is_editable if protection.mode == "editable" else protection.allowed
         originals = {path: ignored.original(path) for path in changes.changed if not may_change(path)}
@@ -107,17 +104,33 @@ async def make_plan(
     return Plan(layer, differing, allowed, retried, refusal, hint, changes.dependencies, key)
 
 
+async def _contents(
+    store: SnapshotStore, changed: Mapping[str, EntryPair], items: Sequence[Difference]
+) -> Mapping[str, bytes]:
+    """Return the kept content of the paths by its id: what they had at the start, of configuration also what it is now."""
+    blobs: set[str] = set()
+    for item in items:
+        old, new = changed[item.path]
+        if old is not None and old.stored:
+            blobs.add(old.blob)
+        if new is not None and new.stored and item.rule in _COMPARED_IN_PARTS:
+            blobs.add(new.blob)
+    return await store.contents(blobs)
+
+
 def _bytecode(
-    protection: Protection, before: Mapping[str, Entry], after: Mapping[str, Entry], put: Mapping[str, File]
+    protection: Protection, start: StartFiles, changed: Mapping[str, EntryPair], put: Mapping[str, File]
 ) -> Iterator[str]:
     """Yield caches of bytecode that may belong to other content: beside protected sources, or written in the run."""
-    sources = (on_disk(path) for path in before if protection.rule(path) and not protection.allowed(path))
-    for path in (*put, *sources):
-        if path.endswith(".py"):
-            yield posixpath.join(posixpath.dirname(path), "__pycache__")
-    for path, entry in after.items():
-        cache = re.match(rf"(.*/)?{CACHE}(?=/|$)", path) if CACHE in path else None
-        if cache and (protection.strict or before.get(path) != entry):
+    sources = (path for path in start.protected(protection) if path.endswith(".py"))
+    folders = {on_disk(folder) for folder in {posixpath.dirname(path) for path in sources}}
+    folders |= {posixpath.dirname(path) for path in put if path.endswith(".py")}
+    yield from (posixpath.join(folder, CACHE) for folder in folders)
+    written = [path for path, (_, new) in changed.items() if new is not None]
+    if protection.strict:
+        written += start.caches
+    for path in written:
+        if cache := re.match(rf"(.*/)?{CACHE}(?=/|$)", path):
             yield on_disk(cache[0])
 
 
@@ -138,11 +151,14 @@ def labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def _concerns_checks(store: SnapshotStore, base: Snapshot, now: Snapshot, item: Difference) -> bool:
+_COMPARED_IN_PARTS = frozenset({rules.CONFIGURATION, rules.NEW_CONFIGURATION, rules.NEW_LINTING})
+
+
+def _concerns_checks(item: Difference, change: EntryPair, contents: Mapping[str, bytes]) -> bool:
     """Return whether a change concerns the configuration of checks; a new dependency in a manifest does not."""
-    if item.rule not in (rules.CONFIGURATION, rules.NEW_CONFIGURATION, rules.NEW_LINTING):
+    if item.rule not in _COMPARED_IN_PARTS or any(side is not None and not side.stored for side in change):
         return True
-    versions = (await store.read(base, item.path), await store.read(now, item.path))
+    versions = (None if side is None else contents[side.blob] for side in change)
     old, new = (check_part(item.path, one, only_linters=item.rule == rules.NEW_LINTING) for one in versions)
     return old != new
 
@@ -155,25 +171,28 @@ def _touched(protection: Protection, ignored: Sequence[str]) -> Iterator[Differe
             yield Difference(path, "changed", rule)
 
 
-def _folders_before(protection: Protection, workspace: Path, before: Mapping[str, Entry]) -> Iterator[Difference]:
+def _folders_before(protection: Protection, workspace: Path, start: StartFiles) -> Iterator[Difference]:
     """Yield new folders that would be found before a file of a check. Snapshots contain no empty folders."""
     for path, rule in protection.scripts.items():
-        new = rule.startswith(rules.BEFORE) and not any(name.startswith(f"{path}/") for name in before)
-        if new and (workspace / path).is_dir() and not protection.allowed(path):
+        if not rule.startswith(rules.BEFORE) or protection.allowed(path):
+            continue
+        if (workspace / path).is_dir() and path not in start.folders:
             yield Difference(path, "planted", rule)
 
 
-async def _original(store: SnapshotStore, base: Snapshot, entry: Entry, path: str) -> File | None:
-    content = await store.read(base, path) if entry.stored else None
-    if content is None:
+def _original(entry: Entry | None, contents: Mapping[str, bytes]) -> File | None:
+    if entry is None or not entry.stored:
         return None
     if entry.mode == rules.LINK:
-        return File(stat.S_IFLNK | 0o777, content)
-    return File(stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644), content)
+        return File(stat.S_IFLNK | 0o777, contents[entry.blob])
+    return File(stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644), contents[entry.blob])
 
 
-def _key(found: Sequence[Difference], now: Mapping[str, Entry]) -> str:
-    rows = [f"{item.path}\0{now[item.path].blob if item.path in now else ''}" for item in found]
+def _key(differing: Sequence[Difference], changed: Mapping[str, EntryPair]) -> str:
+    rows = []
+    for item in differing:
+        _, new = changed.get(item.path, (None, None))
+        rows.append(f"{item.path}\0{new.blob if new else ''}")
     return hashlib.sha256("\0\0".join(rows).encode(errors="surrogateescape")).hexdigest()[:32]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Literal
 
 from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.objects import Entry
+from goalrunner.snapshots.objects import EntryPair
 
 LINK = "120000"
 """git's mode of a symbolic link."""
@@ -175,18 +175,34 @@ class Protection:
             return CONFIGURATION
         return NEW_CONFIGURATION if applies(path) else None
 
-    def with_tests(self, files: Iterable[str], base: Collection[str]) -> Protection:
+    def with_tests(self, files: Iterable[str], start: StartFiles) -> Protection:
         """Return these rules with the tests of the start, if the goal's own keys name none of its files.
 
-        `files` are those in which tests ran at the start, `base` all paths of the start.
+        `files` are those in which tests ran at the start.
         """
-        if self.editable or any(map(self._protect, base)):
+        if self.editable or (self.protect and any(self._protect.matches(start.paths))):
             return self
         # A pattern that matches nothing, such as a misspelled folder, must not protect less than no pattern.
-        tests = (path for path in base if self.protect and is_test(path))
+        tests = start.tests if self.protect else ()
         others = (path for path in files if not is_test(path))
         named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
         return self._with(named | self.scripts)
+
+    def protected(self, paths: Collection[str]) -> list[str]:
+        """Return those of many paths of the start that have a rule, and that `allow` does not take out."""
+        if self.mode == "editable":
+            by_key = (path for path, free in zip(paths, self._editable.matches(paths), strict=True) if not free)
+        else:
+            lines = (*self.protect, *TESTS, *RUNNER_CONFIGURATION, *CHECKER_CONFIGURATION, *MANIFESTS)
+            # Without those that exclude paths, one expression decides; `rule` excludes them.
+            candidates = _Matcher([line for line in lines if not line.startswith("!")], own=True)
+            by_key = (path for path, is_one in zip(paths, candidates.matches(paths), strict=True) if is_one)
+        by_name = filter(self._is_named, paths)
+        return [path for path in {*by_key, *by_name} if self.rule(path) and not self.allowed(path)]
+
+    def _is_named(self, path: str) -> bool:
+        name = _folded(path)
+        return name in self._scripts or any(name.startswith(f"{folder}/") for folder in self._below)
 
     def with_link_targets(self, links: Mapping[str, str]) -> Protection:
         """Return these rules with what protected links lead to: if `tests` is a link to `suite`, `suite` is protected.
@@ -208,25 +224,74 @@ class Protection:
         return Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup, below=below)
 
 
+class StartFiles:
+    """The paths of the start of a run. What rules need to know about all of them is computed once."""
+
+    def __init__(self, paths: Collection[str], links: Mapping[str, str] | None = None) -> None:
+        """`links` are the targets of the symbolic links among the paths."""
+        self.paths = frozenset(paths)
+        self.links = dict(links or {})
+        self._followed: tuple[Protection, Protection] | None = None
+        self._protected: tuple[Protection, frozenset[str]] | None = None
+
+    @cached_property
+    def tests(self) -> tuple[str, ...]:
+        """The tests by their names, sorted."""
+        return tuple(
+            sorted(path for path, is_one in zip(self.paths, is_test.matches(self.paths), strict=True) if is_one)
+        )
+
+    @cached_property
+    def test_folders(self) -> frozenset[str]:
+        """Every folder that a test lies in, "" for the workspace."""
+        return _folders(self.tests)
+
+    @cached_property
+    def source_folders(self) -> frozenset[str]:
+        """Every folder that source code lies in, "" for the workspace."""
+        return _folders(path for path in self.paths if SOURCE.search(path))
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder that a file lies in, "" for the workspace."""
+        return _folders(self.paths)
+
+    @cached_property
+    def caches(self) -> list[str]:
+        """The files in caches of bytecode."""
+        return [path for path in self.paths if "__pycache__" in path]
+
+    def followed(self, protection: Protection) -> Protection:
+        """Return the rules with what protected links lead to; computed again only for other rules."""
+        if self._followed is None or self._followed[0] is not protection:
+            self._followed = protection, protection.with_link_targets(self.links)
+        return self._followed[1]
+
+    def protected(self, protection: Protection) -> frozenset[str]:
+        """Return the protected paths; computed again only for other rules."""
+        if self._protected is None or self._protected[0] is not protection:
+            self._protected = protection, frozenset(protection.protected(self.paths))
+        return self._protected[1]
+
+
 def differences(
-    protection: Protection, base: Mapping[str, Entry], now: Mapping[str, Entry]
+    protection: Protection, start: StartFiles, changes: Mapping[str, EntryPair]
 ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Return the protected paths that differ from the start, sorted: those that count, and those that `allow` takes out."""
-    tested = cache(lambda: _folders(path for path in base if is_test(path)))
-    sources = cache(lambda: _folders(path for path in base if SOURCE.search(path)))
 
     def configures_tests(path: str) -> bool:
         """Whether it is beside or above tests of the start, or configures Python itself."""
         at_start = posixpath.basename(path).casefold() in _AT_START
-        return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in tested())
+        return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in start.test_folders)
 
     def configures(path: str) -> bool:
         mixed = posixpath.basename(path).casefold() in _MIXED
-        return configures_tests(path) or ((mixed or _CHECKERS(path)) and posixpath.dirname(path) in sources())
+        return configures_tests(path) or (
+            (mixed or _CHECKERS(path)) and posixpath.dirname(path) in start.source_folders
+        )
 
     found: list[Difference] = []
-    for path in sorted(path for path in base.keys() | now.keys() if base.get(path) != now.get(path)):
-        old, new = base.get(path), now.get(path)
+    for path, (old, new) in sorted(changes.items()):
         applies = None if old is not None else configures
         rule = protection.rule(path, applies=applies)
         if rule is None and any(item is not None and item.mode == LINK for item in (old, new)):
@@ -259,7 +324,11 @@ class _Matcher:
         self._patterns = Patterns(tuple(self._given), own=own)
 
     def __call__(self, path: str) -> bool:
-        return self.pattern(path) is not None
+        return self._patterns.match(_folded(path))
+
+    def matches(self, paths: Iterable[str]) -> Iterator[bool]:
+        """Return for each path whether a pattern matches it."""
+        return self._patterns.matches(map(_folded, paths))
 
     def pattern(self, path: str) -> str | None:
         """Return the pattern that matches, as it was written."""
@@ -269,7 +338,8 @@ class _Matcher:
 
 def _folded(text: str) -> str:
     """Return the same text for all spellings that a file system may treat as one name."""
-    return unicodedata.normalize("NFC", text.removeprefix("./")).casefold()
+    text = text.removeprefix("./")
+    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
 
 
 is_test = _Matcher(TESTS, own=True)

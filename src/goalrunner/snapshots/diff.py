@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +15,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
 from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.objects import Entry, object_id, raw, shown
+from goalrunner.snapshots.objects import Entry, EntryPair, object_id, raw, shown
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -29,6 +31,10 @@ _BEGINNING = re.compile(rb"^[0-9a-f]{40,64} [0-9a-f]{40,64}\n", re.MULTILINE)
 
 _ROW = re.compile(rb":(\d+) (\d+) (\w+) (\w+) \w+\0([^\0]+)\0|\w+ \w+\n")
 """A path that differs, or the line that begins the comparison of two trees."""
+
+_NAME = re.compile(rb"\w\tcontent/([^\0]+)")
+_LINK = re.compile(rb"(?:^|\0)120000 blob (\w+)\tcontent/([^\0]+)")
+"""A path, and a symbolic link with its blob, in the output of `ls-tree -z`."""
 
 Step = dict[str, tuple[str, str]]
 """What differs between two snapshots: by path, what identifies its content before and after, empty where it does not exist."""
@@ -62,7 +68,8 @@ class SnapshotReader:
 
     async def unstored(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the paths of a snapshot whose content is not kept."""
-        return {path: entry for path, entry in (await self.entries(snapshot)).items() if not entry.stored}
+        row = (await self.git.ask("ls-tree", "-z", "--full-tree", snapshot.tree, "unstored")).split()
+        return read_manifest((await self._blobs([row[2].decode()]))[row[2].decode()]) if row else {}
 
     async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
         """Return the content of a file, or the target of a link; None if the path does not exist.
@@ -85,6 +92,29 @@ class SnapshotReader:
             f"the kept content of {what} differs from the snapshot: a file in {self.git.store} was changed",
             f"remove {self.git.store} and start a new run; the original content is lost",
         )
+
+    async def listing(self, snapshot: Snapshot) -> tuple[list[str], dict[str, str]]:
+        """Return all paths of a snapshot, and the targets of the kept symbolic links; ten times faster than `entries`."""
+        output = await self.git.ask("ls-tree", "-r", "-z", "--full-tree", snapshot.tree)
+        names = b"\0".join(_NAME.findall(output)).decode(errors="surrogateescape")
+        if "\\" in names or not names.replace("\0", "").isprintable():
+            paths = [shown(name) for name in _NAME.findall(output)]
+        else:
+            paths = names.split("\0") if names else []
+        links = {shown(name): blob.decode() for blob, name in _LINK.findall(output)}
+        targets = await self.contents(set(links.values()))
+        unstored = await self.unstored(snapshot)
+        return [*paths, *unstored], {path: os.fsdecode(targets[blob]) for path, blob in links.items()}
+
+    async def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
+        """Return the content of kept files by its id. Raise WorkspaceError if the store was changed."""
+        return await self._blobs(sorted(blobs))
+
+    async def changed_entries(self, old: Snapshot, new: Snapshot) -> dict[str, EntryPair]:
+        """Return the paths that differ, with their entries, without the data of repositories."""
+        [step] = await self._steps([(old, new)])
+        files = {path: pair for path, pair in step.items() if path.rpartition("/")[2] != ".git"}
+        return {path: (_entry(was), _entry(now)) for path, (was, now) in files.items()}
 
     async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return what differs, sorted by path, without caches and the goal's `outputs`."""
@@ -226,6 +256,14 @@ def _kind(path: str, was: str, now: str) -> Literal["added", "modified", "delete
     return "modified" if was and now else "added" if now else "deleted"
 
 
+def _entry(side: str) -> Entry | None:
+    """Return the entry that a side of a step describes."""
+    if not side:
+        return None
+    mode, _, blob = side.removesuffix(_NOT_KEPT).partition(" ")
+    return Entry(mode, blob, stored=not side.endswith(_NOT_KEPT))
+
+
 def _described(side: str) -> str:
     if not side.endswith(_NOT_KEPT):
         return "not there"
@@ -250,27 +288,62 @@ class Patterns:
         """Return the line that matches the path; None if none does, or a later one excludes it."""
         if not self.lines:
             return None
-        result = _compiled(self.lines).check_file(path)
+        compiled = _compiled(self.lines)
+        if not compiled.may_match(path.removeprefix("./").removeprefix("/")):
+            return None
+        result = compiled.spec.check_file(path)
         return self.lines[result.index] if result.include and result.index is not None else None
 
     def match(self, path: str) -> bool:
         """Return whether a pattern matches the path."""
-        return self.rule(path) is not None
+        return any(self.matches([path]))
+
+    def matches(self, paths: Iterable[str]) -> Iterator[bool]:
+        """Return for each path whether a pattern matches it."""
+        if not self.lines:
+            return (False for _ in paths)
+        compiled = _compiled(self.lines)
+        normal = (path.removeprefix("./").removeprefix("/") for path in paths)
+        if compiled.excludes:
+            return (bool(compiled.may_match(path)) and self.rule(path) is not None for path in normal)
+        return (compiled.may_match(path) is not None for path in normal)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A list of patterns in two forms."""
+
+    spec: GitIgnoreSpec
+    may_match: Callable[[str], object]
+    """Matches if one of the patterns that do not begin with `!` does: one regular expression, some ten times faster."""
+    excludes: bool
+    """Whether a pattern begins with `!`."""
+
+
+_ANYWHERE = "^(?:.+/)?"
+"""The beginning of the regular expression of a pattern that matches in every folder."""
 
 
 @lru_cache(maxsize=64)
-def _compiled(lines: tuple[str, ...]) -> GitIgnoreSpec:
+def _compiled(lines: tuple[str, ...]) -> _Compiled:
     """Return the compiled patterns; a run uses the same few lists in each round."""
     from pathspec import GitIgnoreSpec  # many commands never match a pattern
 
-    found: list[Any] = []
+    patterns: list[Any] = []
     for line in lines:
         try:
-            found += GitIgnoreSpec.from_lines([line]).patterns
+            patterns += GitIgnoreSpec.from_lines([line]).patterns
         except ValueError as error:
             message = f"{line!r} is not a valid pattern of paths: {error}"
             raise UsageError(message, "write it as in a .gitignore") from error
-    return GitIgnoreSpec(found)
+    # A group has a name, which can be there only once in one expression.
+    including = [re.sub(r"\(\?P<\w+>", "(?:", one.regex.pattern) for one in patterns if one.include]
+    anywhere = [text.removeprefix(_ANYWHERE) for text in including if text.startswith(_ANYWHERE)]
+    bound = [text for text in including if not text.startswith(_ANYWHERE)]
+    if anywhere:
+        bound.append(f"{_ANYWHERE}(?:{'|'.join(anywhere)})")
+    combined = re.compile("|".join(bound) if bound else "(?!)")
+    return _Compiled(GitIgnoreSpec(patterns), combined.search, any(one.include is False for one in patterns))
 
 
 CACHES: tuple[str, ...] = (

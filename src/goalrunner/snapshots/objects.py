@@ -33,6 +33,10 @@ class Entry:
     """False if the content is not kept: too large, unreadable, or of a name that git cannot store."""
 
 
+EntryPair = tuple[Entry | None, Entry | None]
+"""A path in two snapshots; None where it does not exist."""
+
+
 def write_blob(store: Path, content: bytes) -> str:
     """Store bytes as a blob; return its id. Raise OSError."""
     return _write(store, "blob", content)

@@ -106,7 +106,7 @@ def complete(
     def is_protected(path: str) -> bool:
         return path not in changed and rules.rule(path) is not None and not rules.allowed(path)
 
-    suite = bool(tests) and not free and all(map(is_protected, tests))
+    suite = bool(tests) and not free and len(rules.protected(tests)) == len(tests)
 
     def is_needed(path: str) -> bool:
         return suite if path.startswith(GO) else is_protected(path)
