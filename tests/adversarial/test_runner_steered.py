@@ -335,7 +335,7 @@ async def test_a_store_that_is_gone_proves_nothing(arena: Arena, note: Note) -> 
     attack = Attack(
         "snapshots deleted",
         "rm -rf of the private store, so that no original content can be put back",
-        "git cat-file failed",
+        "a tree is not in",
         ((shell("rm -rf ../home/stores; sed -i 's/== 3/!= 3/' tests/test_calc.py"),),),
         how=("failed", "workspace_failed"),
     )

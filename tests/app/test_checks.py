@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from goalrunner import GoalController, ValidatorSpec, run_goal
 from goalrunner.app.run_options import split_checks
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.errors import UsageError
+from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import SnapshotReader
 from goalrunner.testing import ScriptedConversation, ScriptedValidator
 
@@ -68,20 +70,20 @@ def test_a_generator_of_checks_is_read_once_and_every_check_runs() -> None:
     assert (outcome.status, outcome.attempts[0].feedback) == ("capped", "validator never: exit 1")
 
 
-def test_a_check_lists_the_files_of_the_new_snapshot_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_the_start_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
-    read = SnapshotReader._list
+    listing = SnapshotReader.listing
 
-    async def counted(self: SnapshotReader, tree: str) -> Any:
-        listed.append(tree)
-        return await read(self, tree)
+    async def counted(self: SnapshotReader, snapshot: Snapshot) -> Any:
+        listed.append(snapshot.tree)
+        return await listing(self, snapshot)
 
     class Writing(ScriptedConversation):
         async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-            (tmp_path / f"{len(listed)}.txt").touch()
+            (tmp_path / f"{time.time_ns()}.txt").touch()
             return await super().send(prompt, recorder)
 
-    monkeypatch.setattr(SnapshotReader, "_list", counted)
+    monkeypatch.setattr(SnapshotReader, "listing", counted)
     outcome = run_goal(Writing(*["done"] * 4), "x", validators="false", workspace=tmp_path, max_iterations=4)
     assert outcome.iterations == 4
-    assert len(listed) == len(set(listed)) == 5
+    assert len(listed) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,9 +37,9 @@ class Store(SnapshotStore):
     def __init__(self, *versions: Files) -> None:
         self._contents = {_entry(content).blob: content for files in versions for content in files.values()}
 
-    async def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
+    async def contents(self, paths: Mapping[str, str]) -> dict[str, bytes]:
         """Return the content of files, or the targets of links."""
-        return {blob: self._contents[blob].removeprefix("-> ").encode() for blob in blobs}
+        return {blob: self._contents[blob].removeprefix("-> ").encode() for blob in paths}
 
 
 def _entry(content: str) -> Entry:

@@ -108,14 +108,14 @@ async def _contents(
     store: SnapshotStore, changed: Mapping[str, EntryPair], items: Sequence[Difference]
 ) -> Mapping[str, bytes]:
     """Return the kept content of the paths by its id: what they had at the start, of configuration also what it is now."""
-    blobs: set[str] = set()
+    paths: dict[str, str] = {}
     for item in items:
         old, new = changed[item.path]
         if old is not None and old.stored:
-            blobs.add(old.blob)
+            paths[old.blob] = item.path
         if new is not None and new.stored and item.rule in _COMPARED_IN_PARTS:
-            blobs.add(new.blob)
-    return await store.contents(blobs)
+            paths[new.blob] = item.path
+    return await store.contents(paths)
 
 
 def _bytecode(

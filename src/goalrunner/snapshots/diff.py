@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -69,7 +69,7 @@ class SnapshotReader:
     async def unstored(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the paths of a snapshot whose content is not kept."""
         row = (await self.git.ask("ls-tree", "-z", "--full-tree", snapshot.tree, "unstored")).split()
-        return read_manifest((await self._blobs([row[2].decode()]))[row[2].decode()]) if row else {}
+        return read_manifest((await self._lists([row[2].decode()]))[row[2].decode()]) if row else {}
 
     async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
         """Return the content of a file, or the target of a link; None if the path does not exist.
@@ -102,13 +102,31 @@ class SnapshotReader:
         else:
             paths = names.split("\0") if names else []
         links = {shown(name): blob.decode() for blob, name in _LINK.findall(output)}
-        targets = await self.contents(set(links.values()))
+        targets = await self.contents({blob: path for path, blob in links.items()})
         unstored = await self.unstored(snapshot)
         return [*paths, *unstored], {path: os.fsdecode(targets[blob]) for path, blob in links.items()}
 
-    async def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
-        """Return the content of kept files by its id. Raise WorkspaceError if the store was changed."""
-        return await self._blobs(sorted(blobs))
+    async def contents(self, paths: Mapping[str, str]) -> dict[str, bytes]:
+        """Return the content of kept files by its id; `paths` has the path of each id, for errors.
+
+        Raise WorkspaceError if a content is not what its id says.
+        """
+        if not paths:
+            return {}
+        output = await self.git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in paths).encode())
+        contents = {}
+        place = 0
+        for blob, path in paths.items():
+            heading_end = output.index(b"\n", place)
+            heading = output[place:heading_end].split(b" ")
+            if heading[1:2] != [b"blob"]:
+                raise GitFailed(f"a snapshot cannot be read: {path} ({blob}) is not in {self.git.store}")
+            place = heading_end + 1 + int(heading[2])
+            contents[blob] = output[heading_end + 1 : place]
+            if object_id("blob", contents[blob]) != blob:
+                raise self.changed(path)
+            place += 1
+        return contents
 
     async def changed_entries(self, old: Snapshot, new: Snapshot) -> dict[str, EntryPair]:
         """Return the paths that differ, with their entries, without the data of repositories."""
@@ -184,7 +202,7 @@ class SnapshotReader:
         # By step: the lists of unstored content before and after, as ids of blobs; empty if they are the same.
         lists = [tuple(side.partition(" ")[2] for side in step.pop(_MANIFEST, ("", ""))) for step in steps]
         names = {snapshot.repository for pair in pairs for snapshot in pair}.union(*lists)
-        blobs = {"": b"{}", **await self._blobs(sorted(names - {""}))}
+        blobs = {"": b"{}", **await self._lists(names - {""})}
         for step, (old, new), (before, after) in zip(steps, pairs, lists, strict=True):
             was = _beside_the_tree(blobs[before], blobs[old.repository])
             now = _beside_the_tree(blobs[after], blobs[new.repository])
@@ -214,30 +232,15 @@ class SnapshotReader:
             raise GitFailed(f"a snapshot cannot be read: a tree is not in {self.git.store}")
         return steps
 
-    async def _blobs(self, names: Sequence[str]) -> dict[str, bytes]:
-        if not names:
-            return {}
-        output = await self.git.ask("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
-        blobs = {}
-        place = 0
-        for name in names:
-            heading_end = output.index(b"\n", place)
-            heading = output[place:heading_end].split(b" ")
-            if heading[1:2] != [b"blob"]:
-                raise GitFailed(f"a snapshot cannot be read: the object {name} is not in {self.git.store}")
-            place = heading_end + 1 + int(heading[2])
-            blobs[name] = output[heading_end + 1 : place]
-            if object_id("blob", blobs[name]) != name:
-                raise self.changed("a list of paths")
-            place += 1
-        return blobs
+    async def _lists(self, names: Iterable[str]) -> dict[str, bytes]:
+        return await self.contents(dict.fromkeys(sorted(names), "a list of paths"))
 
     async def _list(self, tree: str) -> Mapping[str, Entry]:
         output = await self.git.ask("ls-tree", "-r", "-z", "--full-tree", tree)
         rows = [row.partition(b"\t") for row in output.split(b"\0")[:-1]]
         listed = {path: Entry(meta[:6].decode(), meta[12:].decode()) for meta, _, path in rows}
         manifest = listed.pop(b"unstored", None)
-        unstored = (await self._blobs([manifest.blob]))[manifest.blob] if manifest else b"{}"
+        unstored = (await self._lists([manifest.blob]))[manifest.blob] if manifest else b"{}"
         return {shown(path.removeprefix(b"content/")): entry for path, entry in listed.items()} | read_manifest(
             unstored
         )
