@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from goalrunner.core.agent_ports import Recorder as Recorder
     from goalrunner.core.agent_ports import RoundReply as RoundReply
     from goalrunner.core.agent_ports import ToolResult as ToolResult
+    from goalrunner.core.critic import Critic as Critic
+    from goalrunner.core.critic import CriticConfig as CriticConfig
     from goalrunner.core.errors import GoalError as GoalError
     from goalrunner.core.events import Event as Event
     from goalrunner.core.goal import Goal as Goal
     from goalrunner.core.goal_tables import Budget as Budget
-    from goalrunner.core.goal_tables import CriticConfig as CriticConfig
     from goalrunner.core.goal_tables import JudgeConfig as JudgeConfig
     from goalrunner.core.goal_tables import ValidatorSpec as ValidatorSpec
     from goalrunner.core.outcome import GoalAttempt as GoalAttempt
     from goalrunner.core.outcome import GoalOutcome as GoalOutcome
     from goalrunner.core.outcome import GoalStatus as GoalStatus
     from goalrunner.core.outcome import Usage as Usage
-    from goalrunner.core.ports import Critic as Critic
     from goalrunner.core.run_state import RunState as RunState
     from goalrunner.core.summary import json_schema as json_schema
     from goalrunner.core.verdict import GoalVerdict as GoalVerdict
@@ -77,12 +77,12 @@ _NAMES = {
         "RoundReply",
         "ToolResult",
     ),
+    "core.critic": ("Critic", "CriticConfig"),
     "core.errors": ("GoalError",),
     "core.events": ("Event",),
     "core.goal": ("Goal",),
-    "core.goal_tables": ("Budget", "CriticConfig", "JudgeConfig", "ValidatorSpec"),
+    "core.goal_tables": ("Budget", "JudgeConfig", "ValidatorSpec"),
     "core.outcome": ("GoalAttempt", "GoalOutcome", "GoalStatus", "Usage"),
-    "core.ports": ("Critic",),
     "core.run_state": ("RunState",),
     "core.summary": ("json_schema",),
     "core.verdict": ("GoalVerdict", "ValidationOutcome"),

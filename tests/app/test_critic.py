@@ -18,21 +18,20 @@ import pytest
 
 from goalrunner import LLM, Goal, GoalController, GoalDone, GoalOutcome, run_goal
 from goalrunner.app.build import check
+from goalrunner.app.critic import SpecCritic
 from goalrunner.app.doctor import check_readiness
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.core import events
+from goalrunner.core.critic import CriticConfig, UnusableCritiqueError
 from goalrunner.core.errors import GoalError, UsageError, ValidatorMissing
-from goalrunner.core.goal_tables import CriticConfig
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.core.verdict import UnusableCritiqueError
 from goalrunner.goalfile.loading import dump_goal, load_goal
 from goalrunner.records.event_log import read_records
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.show import show_text
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.testing import ScriptedConversation, ScriptedRound
-from goalrunner.validators.python_validators import SpecCritic
 from tests.support.agents import validation
 from tests.support.logs import read_messages
 from tests.support.memory import RecordingObserver
@@ -142,8 +141,10 @@ async def problem_of(folder: Path, run: str | None = None, python: str | None = 
         yield launcher, folder, dict(os.environ)
 
     context = validation(folder, folder, response="hello")
+    spec = CriticConfig(run=run, python=python).spec
+    assert spec is not None
     try:
-        critique = await SpecCritic(run, python, open_place).review(context, Mock(), Mock())
+        critique = await SpecCritic(spec, open_place).review(context, Mock(), Mock())
         return critique.problem
     except UnusableCritiqueError as error:
         return str(error)
@@ -315,8 +316,8 @@ def test_a_goal_file_with_a_critic_is_written_and_read(place: Place, tmp_path: P
 @pytest.mark.parametrize(
     ("critic", "message"),
     [
-        ({"run": "no-such-program-here --all"}, "the critic cannot run here: no-such-program-here"),
-        ({"run": "if true; then"}, "the critic is not a valid command line"),
+        ({"run": "no-such-program-here --all"}, r"\[critic\] cannot run here: no-such-program-here"),
+        ({"run": "if true; then"}, r"\[critic\] is not a valid command line"),
     ],
 )
 def test_a_critic_that_cannot_run_is_refused_before_the_start(

@@ -278,7 +278,7 @@ def test_a_recording_says_what_it_does_not_contain_and_a_dry_run_makes_none(
         assert "add a judge (--judge NAME)" in said
     judge = recording(workspace / "judge.jsonl")
     assert main(["run", "--record", "words.jsonl", "--judge", judge, "--dry-run"]) == 0
-    assert "--record keeps the replies of judge and critic, not those of command\n" in capsys.readouterr().err
+    assert "--record keeps the replies of the models that goal calls, not those of command\n" in capsys.readouterr().err
     assert not (workspace / "words.jsonl").exists()
     assert main(["run", "--record", "x" * 300, "--judge", judge]) == 2
     assert "the recording cannot be written" in capsys.readouterr().err

@@ -10,21 +10,21 @@ import pytest
 from pydantic import ValidationError
 
 from goalrunner.core import events
-from goalrunner.core.decision import AskJudge, Criticize, RunRound, Validate, decide, proven
-from goalrunner.core.events import CriticRule, Event, RunRules
-from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import CriticConfig
-from goalrunner.core.observation import Snapshot
-from goalrunner.core.outcome import Usage
-from goalrunner.core.run_state import RunState
-from goalrunner.core.verdict import (
+from goalrunner.core.critic import (
     LONGEST_FEEDBACK,
+    CriticConfig,
     Critique,
     UnusableCritiqueError,
-    ValidatorResult,
     critique_of,
     last_line_critique,
 )
+from goalrunner.core.decision import AskJudge, RunRound, ScoreRound, Validate, decide, proven
+from goalrunner.core.events import CriticRule, Event, RunRules
+from goalrunner.core.goal import Goal
+from goalrunner.core.observation import Snapshot
+from goalrunner.core.outcome import Usage
+from goalrunner.core.run_state import RunState
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.testing import unsatisfied
 from tests.support.folding import state_after
 
@@ -40,20 +40,20 @@ BROKEN = events.CritiqueFinished(round=1, problem="exit 1")
 REFINED = (LOW, events.RefinementStarted(round=1, number=1), events.RoundFinished(round=1))
 GREEN = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))
 
-REFINEMENT = RunRound("refine", 1, "score 0.40, at least 0.70 is wanted\n\nname the units")
+REFINEMENT = RunRound("refine", 1, RULE.prompt(Critique(score=0.4, feedback="name the units")))
 
 
 @pytest.mark.parametrize(
     ("plan", "happened", "step"),
     [
-        pytest.param(BOTH, WORKED, Criticize(1), id="a round has ended"),
-        pytest.param(BOTH, (*WORKED, events.CritiqueStarted(round=1)), Criticize(1), id="a critique was interrupted"),
+        pytest.param(BOTH, WORKED, ScoreRound(1), id="a round has ended"),
+        pytest.param(BOTH, (*WORKED, events.CritiqueStarted(round=1)), ScoreRound(1), id="a critique was interrupted"),
         pytest.param(BOTH, (*WORKED, LOW), REFINEMENT, id="below the threshold"),
         pytest.param(BOTH, (*WORKED, HIGH), Validate(1), id="at the threshold"),
         pytest.param(JUDGED, (*WORKED, HIGH), AskJudge(1), id="without validators"),
         pytest.param(BOTH, (*WORKED, BROKEN), Validate(1), id="no usable score"),
         pytest.param(BOTH, (*WORKED, LOW, REFINED[1]), REFINEMENT, id="a refinement whose prompt was not sent"),
-        pytest.param(BOTH, (*WORKED, *REFINED), Criticize(1), id="a refinement has ended"),
+        pytest.param(BOTH, (*WORKED, *REFINED), ScoreRound(1), id="a refinement has ended"),
         pytest.param(BOTH, (*WORKED, *REFINED, LOW), Validate(1), id="the refinements are used up"),
         pytest.param(
             BOTH.model_copy(update={"critic": RULE.model_copy(update={"max_refinements": 2})}),
@@ -90,7 +90,7 @@ def test_the_next_round_is_scored_again() -> None:
     red = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=False),))
     second = (events.RoundStarted(round=2, prompt="retry"), events.RoundFinished(round=2))
     state = state_after(BOTH, *WORKED, *REFINED, LOW, red, *second)
-    assert (decide(state), state.refinements, state.critique) == (Criticize(2), 0, None)
+    assert (decide(state), state.refinements, state.critique) == (ScoreRound(2), 0, None)
 
 
 def test_a_round_that_is_checked_again_is_not_scored_again() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.core.decision import Criticize, RunRound, decide
+from goalrunner.core.decision import RunRound, ScoreRound, decide
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.fold import apply
@@ -127,7 +127,7 @@ def test_a_critic_asks_for_no_more_refinements_than_its_rule_allows(happened: li
     step = decide(state)
     if isinstance(step, RunRound) and step.kind == "refine" and state.phase is Phase.WORKED:
         assert state.refinements == 0
-    if isinstance(step, Criticize):
+    if isinstance(step, ScoreRound):
         assert state.critique is None
 
 

@@ -411,7 +411,7 @@ COMMANDS: tuple[dict[str, Any], ...] = (
     {"status": "blocked", "stop_reason": "approval_required", "approvals": [WAITS], "handed": ["agent"]},
     {**FILE, "stop_reason": "baseline_green"},
     {**FILE, "stop_reason": "baseline_green", "iterations": 1},
-    {**FILE, "stop_reason": "validator_missing", "message": "the critic cannot run here: x: not found"},
+    {**FILE, "stop_reason": "validator_missing", "message": "[critic] cannot run here: x: not found"},
     {**FILE, "stop_reason": "validator_missing"},
     {**FILE, "stop_reason": "agent_failed", "message": "[agent] command"},
     {**FILE, "stop_reason": "agent_failed", "message": "no credit"},

@@ -18,7 +18,8 @@ from goalrunner.core import VERSION
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.events import Account
-from goalrunner.core.goal_tables import BUILTIN, AgentConfig, CriticConfig, JudgeConfig
+from goalrunner.core.goal import ModelTable
+from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import SandboxPolicy, hidden_path
@@ -190,7 +191,7 @@ def sign_in_check(
     return Check(name, "bad", missing, preset.sign_in or export)
 
 
-def model_check(config: AgentConfig | JudgeConfig | CriticConfig, account: Account = "agent") -> Check:
+def model_check(config: ModelTable, account: Account = "agent") -> Check:
     """Check the model of the built-in agent, or of another `account`, and its key. No model is called."""
     name = "model" if account == "agent" else account
     if not config.model:

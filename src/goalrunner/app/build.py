@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from goalrunner.app.critic import critic_rule
 from goalrunner.app.external_agent import external_notes
 from goalrunner.app.memory import recall
-from goalrunner.app.parts import Notifier, critic_rule, goal_validators, make_parts
+from goalrunner.app.parts import Notifier, goal_validators, make_parts
 from goalrunner.app.preflight import checks_line, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, secret_notes
 from goalrunner.app.resolve import RunConfig, resolve, within_parent

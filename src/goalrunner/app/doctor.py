@@ -20,12 +20,10 @@ from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import arun
 from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing
-from goalrunner.core.events import Account, BaselineTaken, Event
+from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import (
     AGENT_MODEL,
-    CriticConfig,
-    JudgeConfig,
     ValidatorSpec,
     WorkspaceConfig,
 )
@@ -220,9 +218,8 @@ def _add(checks: list[Check], new: Check) -> None:
 def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
     """Return whether a run of the goal could start, without the baseline. No model is called."""
     checks = list(examine(goal, options.environ).checks)
-    others: tuple[tuple[Account, JudgeConfig | CriticConfig], ...] = (("judge", goal.judge), ("critic", goal.critic))
-    for account, table in others:
-        if table.model not in ("", AGENT_MODEL):
+    for account, table in goal.model_tables.items():
+        if account != "agent" and table.model not in ("", AGENT_MODEL):
             _add(checks, model_check(table, account))
     lines: tuple[tuple[str, str], ...] = ()
     code = int(ExitCode.FAILED)

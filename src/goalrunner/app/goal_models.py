@@ -12,7 +12,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, CriticConfig, JudgeConfig
+from goalrunner.core.goal_tables import AGENT_MODEL
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.llm import LLM, Tape, as_model
 from goalrunner.records.redaction import Redactor
@@ -39,9 +39,7 @@ def goal_models(goal: Goal, options: RunOptions, tape: Tape | None = None) -> di
 
 def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: object = None) -> LLM | None:
     """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
-    tables: dict[Account, AgentConfig | JudgeConfig | CriticConfig]
-    tables = {"agent": goal.agent, "judge": goal.judge, "critic": goal.critic}
-    config = tables[account]
+    config = goal.model_tables[account]
     if account == "judge" and goal.judge.instance is not None:
         return as_model(goal.judge.instance)
     if not config.model or (account == "agent" and goal.agent.external):
@@ -59,7 +57,7 @@ def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: ob
 
 def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
     """Return the names of environment variables that hold the keys of models and agent; no child process gets them."""
-    tables = (goal.agent, goal.judge, goal.critic)
+    tables = goal.model_tables.values()
     keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
     named = (*(name for name in keys if name), *(agent.keys if agent else ()))
     return (*named, *(name for table in tables for name in credentials_of(table.model)))
@@ -78,7 +76,7 @@ def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] |
         given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
     for agent, preset in goal.agents.items():
         given |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
-    for table, config in (("agent", goal.agent), ("judge", goal.judge), ("critic", goal.critic)):
+    for table, config in goal.model_tables.items():
         given |= {f"{table}.params.{name}": value for name, value in config.params.items()}
         given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
     values = {name: value for name, value in given.items() if isinstance(value, str)}

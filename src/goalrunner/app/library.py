@@ -23,9 +23,10 @@ from goalrunner.app.previous_run import LoadedRun, Reference, frozen_goal, load_
 from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, judge_of, options_of, split_checks
 from goalrunner.app.session import EarlierRun, Limits, finish
 from goalrunner.core.agent_ports import Conversation, Message
+from goalrunner.core.critic import CriticConfig
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import CriticConfig, ValidatorSpec
+from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.limits import guarding_key
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator

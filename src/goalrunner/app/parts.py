@@ -1,28 +1,25 @@
-"""The parts of a run, made from its configuration: agent, validators, judge, critic and notifications; replay of a command."""
+"""The parts of a run, made from its configuration: agent, validators, judge, reviewer and notifications; replay of a command."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pydantic import ValidationError
-
-from goalrunner.app.checker import CheckRunner, writable_copy
+from goalrunner.app.checker import CheckRunner
+from goalrunner.app.critic import make_critic
 from goalrunner.app.external_agent import built_in_conversation, external_conversation
-from goalrunner.app.preflight import choose_environment
 from goalrunner.app.previous_run import kept_files
 from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import NONE
-from goalrunner.checking.environment import EnvironmentFailed, Layer
+from goalrunner.checking.environment import EnvironmentFailed
 from goalrunner.checking.overlay import Overlay
 from goalrunner.core.agent_ports import Conversation, Observer, Recorder, ToolResult
-from goalrunner.core.errors import UsageError, one_line
-from goalrunner.core.events import ApprovalRequested, CriticRule, QuestionOpened, Record, RunEnded, RunResumed
+from goalrunner.core.errors import one_line
+from goalrunner.core.events import ApprovalRequested, QuestionOpened, Record, RunEnded, RunResumed
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, NotifyConfig
 from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation
@@ -32,13 +29,11 @@ from goalrunner.core.ports import (
     Launcher,
     PersonNeeded,
     Remark,
-    Reviewer,
     Validator,
     running,
 )
 from goalrunner.engine.journal import Parts
-from goalrunner.judge.audit import LLMJudge, ModelCritic
-from goalrunner.llm import LLM
+from goalrunner.judge.audit import LLMJudge
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
@@ -47,7 +42,6 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
 from goalrunner.validators.check_files import scripts_at_start
-from goalrunner.validators.python_validators import CallableCritic, Opened, SpecCritic
 from goalrunner.validators.shell_validator import build_validators
 
 
@@ -68,7 +62,7 @@ def make_parts(
         conversation=config.options.conversation or _conversation(config, folder.run_id, launcher),
         validators=(*own, *config.options.validators),
         judge=make_judge(config, checker),
-        critic=make_critic(config, store, folder, launcher),
+        reviewer=make_critic(config, store, folder, launcher),
         log=log,
         transcript=transcript,
         artifacts=ArtifactStore(folder.artifacts, config.redactor, log),
@@ -167,56 +161,6 @@ def make_judge(config: RunConfig, checks: CheckRunner | None) -> LLMJudge | None
         wanted = config.sandbox.name != NONE and not config.goal.workspace.network
     again = partial(replay, checks) if wanted and checks is not None else None
     return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=again)
-
-
-def critic_rule(config: RunConfig) -> CriticRule | None:
-    """Return what the policy needs to know of the critic; None if there is none.
-
-    A critic of the calling program may have the attributes `threshold` and `max_refinements`. Raise UsageError.
-    """
-    given, table = config.options.critic, config.goal.critic
-    if "critic" in config.models:
-        name = config.models["critic"].model
-    elif given is not None:
-        name = str(getattr(given, "__name__", type(given).__name__))
-    else:
-        name = table.command
-    if not name:
-        return None
-    limits = {key: getattr(given, key, getattr(table, key)) for key in ("threshold", "max_refinements")}
-    try:
-        return CriticRule.model_validate({"name": config.redactor.text(name), **limits})
-    except ValidationError as error:
-        key = str(error.errors()[0]["loc"][0])
-        raise UsageError(f"{key} of the critic is {limits[key]!r:.40}", "threshold is a number from 0 to 1") from None
-
-
-def make_critic(
-    config: RunConfig, store: SnapshotStore | None, folder: RunFolder, processes: ProcessLauncher
-) -> Reviewer | None:
-    """Return the part that asks the critic; None if the run has none. Raise UsageError."""
-    given, table = config.options.critic, config.goal.critic
-    if "critic" in config.models:
-        return ModelCritic(config.models["critic"], redact=config.redactor.text)
-    if given is not None and not isinstance(given, LLM):
-        return CallableCritic(given)
-    if not (table.run or table.python):
-        return None
-    environment, env = None, config.command_environ
-    if store is not None:  # else the response is the deliverable, and nothing that the critic writes matters
-        choice = config.check or choose_environment(config.goal, config.workspace, config.home)
-        environment = writable_copy(config, choice, store, folder)
-
-    @asynccontextmanager
-    async def open_place() -> AsyncIterator[Opened]:
-        if environment is None:
-            yield config.sandbox.launcher(processes, folder.run_id, checks=True), config.workspace, env
-            return
-        async with environment.open((Layer(config.workspace),)) as opened:
-            launcher = config.sandbox.launcher(opened.launcher(processes), folder.run_id, checks=True)
-            yield launcher, opened.path, opened.environ(env)
-
-    return SpecCritic(table.run, table.python, open_place)
 
 
 WAITING = "waiting"  # GOAL_STATUS while the run waits for a person

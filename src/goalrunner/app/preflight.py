@@ -186,8 +186,8 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
     """Raise ValidatorMissing for a line that the shell cannot parse, or whose first program is not on PATH."""
     workspace = workspace_of(goal)
     named = [(f"validator {name_of(spec)}", spec) for spec in goal.validators]
-    if goal.critic.run:
-        named.append(("the critic", ValidatorSpec(name="critic", run=goal.critic.run)))
+    if goal.scoring is not None:
+        named.append((f"[{goal.scoring.name}]", goal.scoring))
     for name, spec in named:
         if spec.run and (why := syntax_error(spec.run)):
             first, *more = spec.run.strip().splitlines()

@@ -58,12 +58,12 @@ class RunConfig:
 
     @property
     def command_environ(self) -> dict[str, str]:
-        """The environment of the commands of validators and critic."""
+        """The environment of the commands that check the work."""
         return child_environment(self.sandbox.environ, withhold=self.withheld)
 
     @property
     def model_names(self) -> dict[str, str]:
-        """The names of the models of agent, judge and critic; the agent's own name if its model is unknown."""
+        """The names of the models by account; the agent's own name if its model is unknown."""
         own = self.options.conversation
         llm = getattr(own, "llm", None)
         name = llm.model if isinstance(llm, LLM) else getattr(own, "name", None) or type(own).__name__
@@ -113,7 +113,7 @@ class RunConfig:
         return tuple(f"{warning}; the run goes on, and asks again" for warning in warnings)
 
     def _unproven_models(self) -> tuple[LLM, ...]:
-        """Return judge and critic, unless the agent's first call shows whether their key and name are accepted."""
+        """Return the other models, unless the agent's first call shows whether their key and name are accepted."""
         agent = self.models.get("agent") or getattr(self.options.conversation, "llm", None)
         proven = agent.address if isinstance(agent, LLM) else None
         others = {llm.address: llm for account, llm in self.models.items() if account != "agent"}
@@ -137,7 +137,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     """Resolve everything that a run of the goal depends on; write nothing. Raise GoalError for what cannot work."""
     environ, own = options.environ, options.conversation
     agent = resolve_agent(goal, environ) if own is None else None
-    names = withheld(goal, agent, (getattr(own, "llm", None), goal.judge.instance, options.critic))
+    names = withheld(goal, agent, (goal.judge.instance, *options.own_models))
     redactor = goal_redactor(goal, environ, names)
     tape = new_tape(options.record, redact=redactor.text) if options.record else None
     models = goal_models(goal, options, tape)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypedDict, cast
 
 from goalrunner.core.agent_ports import Approver, Conversation, Message, Observer
+from goalrunner.core.critic import Critic, CriticConfig
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, CriticConfig, JudgeConfig, NotifyConfig, ValidatorSpec
-from goalrunner.core.ports import Critic, Validator
+from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig, NotifyConfig, ValidatorSpec
+from goalrunner.core.ports import Validator
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import accepts
 from goalrunner.llm import LLM, as_model
@@ -45,6 +46,11 @@ class RunOptions:
     def live(self) -> bool:
         """Whether the agent keeps working while its work is checked, so that no check may run in place."""
         return getattr(self.conversation, "live", False)
+
+    @property
+    def own_models(self) -> tuple[object, ...]:
+        """The models that the calling program passed, among None and other forms."""
+        return getattr(self.conversation, "llm", None), self.critic
 
     def handed(self, goal: Goal) -> tuple[str, ...]:
         """Return the parts that the calling program passed, by name; only that program can make them again."""

@@ -50,7 +50,7 @@ def run(
     quiet: options.Quiet = False,
     dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
     record: Annotated[
-        File, option("FILE", "Record the replies of built-in agent, judge and critic; scripted/FILE replays them.")
+        File, option("FILE", "Record the replies of the models that goal calls; scripted/FILE replays them.")
     ] = None,
     continue_from: ContinueFrom = None,
     canary: Annotated[bool, flag("--canary", "Do not run if the judge accepts work without proof.")] = False,
@@ -85,10 +85,10 @@ def run(
     earlier = runs.find(continue_from) if continue_from is not None else None
     run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
     if record and goal.agent.external:
-        if not (goal.judge.model or goal.critic.model):
+        if not any(table.model for account, table in goal.model_tables.items() if account != "agent"):
             why = f"--record has nothing to record: {goal.agent.use} calls its own model, and the goal has no judge"
             raise UsageError(why, "remove --record, add a judge (--judge NAME), or use a built-in agent (--model NAME)")
-        output.complain(f"--record keeps the replies of judge and critic, not those of {goal.agent.use}")
+        output.complain(f"--record keeps the replies of the models that goal calls, not those of {goal.agent.use}")
     if dry_run:
         return _print_resolved(goal, replace(run_options, record=None), json=json)
     if canary:

@@ -32,7 +32,7 @@ class RunRound:
 
 
 @dataclass(frozen=True)
-class Criticize:
+class ScoreRound:
     """Ask the critic for a score of the round."""
 
     round: int
@@ -68,7 +68,7 @@ class AskApproval:
     kind: Literal["complete", "checks"] = "complete"
 
 
-Step = TakeBaseline | RunRound | Criticize | Validate | AskJudge | Confirm | AskApproval | RunEnded
+Step = TakeBaseline | RunRound | ScoreRound | Validate | AskJudge | Confirm | AskApproval | RunEnded
 """The next thing to do."""
 
 UNSTABLE_AUDITS = 2
@@ -122,7 +122,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.WORKING | Phase.BASELINED:
             return _unless_spent(state, _again(state))
         case Phase.WORKED if _is_open(state) and state.critique is None:
-            return Criticize(state.round)
+            return ScoreRound(state.round)
         case Phase.WORKED if _is_open(state) and (refinement := _refinement(state)):
             return refinement
         case Phase.WORKED if state.plan.validators:
@@ -152,19 +152,18 @@ def _is_open(state: RunState) -> bool:
     """Return whether a critic may still act on the round: it has not been decided, the agent does not report that it is
     blocked, and the budget is not spent. A round whose budget is spent is checked without a critique.
     """
-    acts = state.plan.critic is not None and 0 < state.round != state.counted
+    acts = state.plan.is_scored and 0 < state.round != state.counted
     return acts and not state.block_report and not shortfall(state)
 
 
 def _refinement(state: RunState, *, again: bool = False) -> RunRound | None:
-    """Return the prompt with the critic's feedback, in the same round; None if the critic does not ask for one."""
+    """Return the prompt of a refinement, in the same round; None if the critic asks for none. `again`: it was sent before."""
     critic, critique = state.plan.critic, state.critique
     if critic is None or critique is None or critique.score is None:
         return None
-    if not again and not (critique.score < critic.threshold and state.refinements < critic.max_refinements):
-        return None
-    score = f"score {critique.score:.2f}, at least {critic.threshold:.2f} is wanted"
-    return _round(state, "refine", state.round, f"{score}\n\n{critique.feedback}".strip())
+    if again or critic.wants_refinement(critique, state.refinements):
+        return _round(state, "refine", state.round, critic.prompt(critique))
+    return None
 
 
 def _after_baseline(state: RunState, baseline: Baseline) -> Step:

@@ -11,23 +11,20 @@ from typing import Annotated, Literal, get_args
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from goalrunner.core.agent_preset import BudgetName
+from goalrunner.core.critic import CriticRule as CriticRule
+from goalrunner.core.critic import Critique as Critique
+from goalrunner.core.critic import CritiqueFinished as CritiqueFinished
+from goalrunner.core.critic import CritiqueStarted as CritiqueStarted
+from goalrunner.core.critic import RefinementStarted as RefinementStarted
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.goal_tables import DEFAULT_THRESHOLD, ApprovalKind, Approvals, approvals_of_before
+from goalrunner.core.goal_tables import ApprovalKind, Approvals, approvals_of_before
 from goalrunner.core.observation import ArtifactRef, DiffStat, Observation, Snapshot, TranscriptRef
 from goalrunner.core.outcome import AgentSession, GoalStatus, RecordStatus, StopReason, Usage
-from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 RiskClass = Literal["low", "medium", "high", "critical"]
 Account = Literal["agent", "judge", "critic"]
 PromptKind = Literal["first", "retry", "neutral", "stalled", "resumed", "refine"]
-
-
-class CriticRule(Frozen):
-    """What the decisions need to know of a critic."""
-
-    name: str = Field(description="the model, the command or the callable, for people")
-    threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
-    max_refinements: int = Field(1, ge=0)
 
 
 class GoalRecord(Frozen):
@@ -72,6 +69,11 @@ class RunRules(Frozen):
     approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(
         default_factory=Approvals, description="what waits for a person"
     )
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether each round is scored before it is checked."""
+        return self.critic is not None
 
 
 class GoalCreated(Frozen):
@@ -351,30 +353,6 @@ class VerdictRecorded(Frozen):
     stale_only: bool = Field(False, description="whether only outdated evidence keeps it from being complete")
     refusals: tuple[str, ...] = Field((), description="why a citation did not count, one sentence each")
     stale: dict[str, str] = Field({}, description="by id of a cited observation: why it no longer counted")
-
-
-class CritiqueStarted(Frozen):
-    """The critic is about to score the round."""
-
-    type: Literal["critique_started"] = "critique_started"
-    round: int = Field(ge=1)
-
-
-class CritiqueFinished(Critique):
-    """The critic's score of the round, or why there is none. It is not evidence, and does not end a run."""
-
-    type: Literal["critique_finished"] = "critique_finished"
-    round: int = Field(ge=1)
-    duration: float = Field(0.0, ge=0, description="seconds")
-    usage: Usage | None = Field(None, description="already counted by usage_recorded; None: no model was asked")
-
-
-class RefinementStarted(Frozen):
-    """The critic's feedback is about to go to the agent, in the same round."""
-
-    type: Literal["refinement_started"] = "refinement_started"
-    round: int = Field(ge=1)
-    number: int = Field(ge=1, description="of the refinements of this round")
 
 
 class StartKept(Frozen):

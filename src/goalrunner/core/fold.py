@@ -8,11 +8,11 @@ from typing import assert_never
 from goalrunner.core import events
 from goalrunner.core import state_updates as updates
 from goalrunner.core.errors import RecordError
-from goalrunner.core.events import Account, Record
+from goalrunner.core.events import Account, Critique, Record
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import UNASKED
 from goalrunner.core.run_state import KEPT, Baseline, Phase, RunState, WorkingMemory
-from goalrunner.core.verdict import Critique, obstacle_of, verdict_of
+from goalrunner.core.verdict import obstacle_of, verdict_of
 
 _MOST_NAMES = 100
 _OF_THE_START = (
@@ -86,7 +86,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.RoundFinished():
             return _round_finished(state, event)
         case events.CritiqueStarted() | events.CritiqueFinished() | events.RefinementStarted():
-            return _criticized(state, event)
+            return _scored(state, event)
         case events.ValidatorsFinished():
             return _validated(state, event)
         case events.AuditStarted():
@@ -144,7 +144,7 @@ def _upcoming(state: RunState) -> list[str]:
             is_green = state.baseline is not None and state.baseline.standing == "green"
             return audit if is_green and not plan.needs_round else again
         case Phase.WORKING | Phase.WORKED:
-            critique = [f"critique-{number}"] if plan.critic and state.critique is None else []
+            critique = [f"critique-{number}"] if plan.is_scored and state.critique is None else []
             return [*critique, *([f"validate-{number}"] if plan.validators else []), *audit]
         case Phase.VALIDATED if not state.decided_by_validators:
             return audit
@@ -165,12 +165,12 @@ def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
     return fresh.replace(phase=Phase.WORKING, round=event.round)
 
 
-def _criticized(
+def _scored(
     state: RunState, event: events.CritiqueStarted | events.CritiqueFinished | events.RefinementStarted
 ) -> RunState:
     match event:
         case events.CritiqueStarted():
-            awaiting = "critic" if "critic" in state.models else None
+            awaiting = event.account if event.account in state.models else None
             return updates.begun(state, f"critique-{event.round}").replace(awaiting=awaiting)
         case events.CritiqueFinished():
             critique = Critique(score=event.score, feedback=event.feedback, problem=event.problem)

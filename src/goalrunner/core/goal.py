@@ -11,9 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from goalrunner.core import field_types as fields
 from goalrunner.core import goal_tables as tables
 from goalrunner.core.agent_preset import Preset
+from goalrunner.core.critic import CriticConfig
 from goalrunner.core.errors import quoted
+from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen, InnerError, from_file
-from goalrunner.core.goal_tables import CriticConfig
 
 SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 """Tables that may be written as one string, and the key which that string stands for."""
@@ -136,6 +137,7 @@ _AgentName = Annotated[str, AfterValidator(_agent_name)]
 _Agent = Annotated[tables.AgentConfig, _short("use", str | tables.AgentConfig)]
 _Judge = Annotated[tables.JudgeConfig, _short("model", str | tables.JudgeConfig)]
 _Critic = Annotated[CriticConfig, _short("model", str | CriticConfig)]
+ModelTable = tables.AgentConfig | tables.JudgeConfig | CriticConfig
 
 
 class Goal(Frozen):
@@ -197,6 +199,16 @@ class Goal(Frozen):
                 agent = agent.model_dump()
             table["agent"] = {**({"use": agent} if isinstance(agent, str) else agent), "model": table.pop("model")}
         return table
+
+    @property
+    def model_tables(self) -> dict[Account, ModelTable]:
+        """The tables that may name a model, by account."""
+        return {"agent": self.agent, "judge": self.judge, "critic": self.critic}
+
+    @property
+    def scoring(self) -> tables.ValidatorSpec | None:
+        """The command or callable that scores each round; None if there is none."""
+        return self.critic.spec
 
     @property
     def has_judge(self) -> bool:

@@ -60,8 +60,7 @@ DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_STEPS = 100
 DEFAULT_VALIDATOR_TIMEOUT = 600.0
 DEFAULT_AUDIT_TOKENS = 12_000
-DEFAULT_THRESHOLD = 0.7
-_KEY = "name of the environment variable that holds the key"
+KEY_VARIABLE = "name of the environment variable that holds the key"
 
 
 class Expectation(Frozen):
@@ -143,7 +142,7 @@ class AgentConfig(Frozen):
     params: fields.Parameters = Field({}, description="passed on to the model: temperature, max_tokens, ...")
     env: fields.Environment = Field({}, description="added to the environment of the agent's commands")
     api_base: fields.Address | None = None
-    api_key_env: fields.KeyVariable | None = Field(None, description=_KEY)
+    api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 
     @property
     def external(self) -> bool:
@@ -167,7 +166,7 @@ class JudgeConfig(Frozen):
     )
     params: fields.Parameters = Field({}, description="passed on to the model")
     api_base: fields.Address | None = None
-    api_key_env: fields.KeyVariable | None = Field(None, description=_KEY)
+    api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 
     _instance: Any = PrivateAttr(default=None)
 
@@ -184,40 +183,6 @@ class JudgeConfig(Frozen):
     def instance(self) -> Any:
         """The model itself, if it was given; None if `model` is only its name."""
         return self._instance
-
-
-class CriticConfig(Frozen):
-    """The critic: a model, a command or a Python callable that scores each round before it is checked."""
-
-    model: fields.ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"')
-    run: fields.Text | None = Field(None, description="command line; it gets the response on stdin")
-    python: fields.CallableName | None = Field(None, description="package.module:function, run in a child process")
-    threshold: fields.Share = Field(DEFAULT_THRESHOLD, description="below this score the agent gets the feedback")
-    max_refinements: Annotated[int, Field(ge=0, le=100, strict=True)] = Field(
-        1, description="refinements of a round; 0: the score is only recorded"
-    )
-    params: fields.Parameters = Field({}, description="passed on to the model")
-    api_base: fields.Address | None = None
-    api_key_env: fields.KeyVariable | None = Field(None, description=_KEY)
-
-    @property
-    def command(self) -> str:
-        """The model, the command or the callable; empty if there is no critic."""
-        return self.model or self.run or self.python or ""
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> CriticConfig:
-        kinds = [name for name in ("model", "run", "python") if getattr(self, name)]
-        others = [name for name in ("params", "api_base", "api_key_env") if getattr(self, name)]
-        rules = (self.threshold, self.max_refinements) != (DEFAULT_THRESHOLD, 1)
-        if len(kinds) > 1:
-            raise InnerError((), f"a critic has one of model, run and python; remove {' or '.join(kinds)}", whole=True)
-        if not kinds and (others or rules):
-            message = 'a critic needs model = "provider/model", run = "command" or python = "package.module:function"'
-            raise InnerError((), message, whole=True)
-        if others and not self.model:
-            raise InnerError((others[0],), f"is for a model; the critic is {kinds[0]} = ...; remove it", key=True)
-        return self
 
 
 class Budget(Frozen):

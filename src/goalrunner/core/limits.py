@@ -20,7 +20,7 @@ from goalrunner.core.errors import (
     one_line,
     ways_on,
 )
-from goalrunner.core.events import RiskClass, RunEnded
+from goalrunner.core.events import CritiqueStarted, RiskClass, RunEnded
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
@@ -170,7 +170,7 @@ def timed_out(state: RunState) -> RunEnded:
     return end(StopReason.TIMEOUT, f"the time limit of {seconds} was reached{meanwhile}")
 
 
-_AT_WORK = {"critique": "critic", "audit": "judge", "confirm": "judge"}
+_AT_WORK = {"critique": CritiqueStarted.account, "audit": "judge", "confirm": "judge"}
 _AT_WORK |= dict.fromkeys(("baseline", "validate"), "validators")
 """Who works in a step of the runner. In other steps it is the agent."""
 

@@ -212,9 +212,9 @@ class GoalOutcome(Frozen):
     verdict: GoalVerdict | None = Field(None, description="the last one; None when no round was decided")
     evidence: tuple[EvidenceRow, ...] = Field((), description="a row for each citation and each validator")
     attempts: tuple[GoalAttempt, ...] = Field((), description="the last 100 decided rounds")
-    usage: dict[str, Usage] = Field({}, description='by account: "agent", "judge", "critic"')
+    usage: dict[str, Usage] = Field({}, description='by account, such as "agent" and "judge"')
     limits: dict[str, float | None] = Field({}, description="by name; timeout in seconds; None: no limit")
-    models: dict[str, str] = Field({}, description='by role: "agent", "judge", "critic"')
+    models: dict[str, str] = Field({}, description="by account")
     workspace: str = ""
     changes: DiffStat | None = Field(None, description="what the agent changed in the workspace; None: not known")
     labels: tuple[str, ...] = Field((), description='what weakens the proof, such as "self-judged" or "flaky: NAMES"')

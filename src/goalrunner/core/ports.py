@@ -1,18 +1,18 @@
-"""Protocols of validators, check environment, judge, critic and child processes; what a run is doing, for live views."""
+"""Protocols of validators, check environment, judge, reviewer and child processes; what a run is doing, for live views."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, Required, TypedDict, Unpack, runtime_checkable
+from typing import Literal, Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 from goalrunner.core.agent_ports import Conversation, Recorder
-from goalrunner.core.events import ConfirmationRecorded, Content, ValidatorsFinished, VerdictRecorded
+from goalrunner.core.events import ConfirmationRecorded, Content, Critique, ValidatorsFinished, VerdictRecorded
 from goalrunner.core.observation import Snapshot, Trail
-from goalrunner.core.verdict import Critique, ValidatorResult
+from goalrunner.core.verdict import ValidatorResult
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,8 @@ class Judge(Protocol):
         """
 
 
-Score = float | Mapping[str, Any] | Critique
-"""A number from 0 to 1, or `{"score": 0.4, "feedback": "..."}`."""
-
-Critic = Callable[[Mapping[str, Any], Any], Score | Awaitable[Score]]
-"""A function that scores the agent's response before the round is checked; it may be async. Its second argument is the
-conversation, with `messages`."""
-
-
 class Reviewer(Protocol):
-    """Asks one critic for the critique of a round. An exception becomes a critique without a score."""
+    """Gives the critique of a round; one without a score if it fails."""
 
     async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique: ...
 

@@ -12,13 +12,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from goalrunner.core.errors import titled
-from goalrunner.core.events import Account, ChangedChecks, GoalRecord, RunRules, Standing
+from goalrunner.core.events import Account, ChangedChecks, Critique, GoalRecord, RunRules, Standing
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
 from goalrunner.core.outcome import MemoryStop as MemoryStop
-from goalrunner.core.verdict import Critique, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 KEPT = 100
 """Maximum number of references and of attempts in a state; the log contains all of them."""
@@ -138,7 +138,7 @@ class RunState(Frozen):
     redacted: dict[str, int] = Field({}, description="secrets replaced, by kind")
     round: int = Field(0, description="rounds begun")
     critique: Critique | None = Field(None, description="of the agent's last turn; None: not scored")
-    refinements: int = Field(0, description="refinements of the round at hand that the critic asked for")
+    refinements: int = Field(0, description="refinements of the round at hand")
     iterations: int = Field(0, description="rounds decided")
     counted: int = Field(-1, description="the round that was counted last")
     observations: int = Field(0, description="observations numbered so far")

@@ -1,15 +1,14 @@
-"""The verdict of the judge, the results of validators, and the critiques of a critic."""
+"""The verdict of the judge, and the results of validators."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from goalrunner.core.errors import one_line, shortened
+from goalrunner.core.errors import one_line
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef
 
@@ -220,58 +219,6 @@ def _summary_and_feedback(result: ValidatorResult) -> str:
     if first.startswith(summary.removesuffix("…")):
         return feedback or summary
     return f"{summary}\n{feedback}".strip()
-
-
-LONGEST_FEEDBACK = 8_000
-"""Characters of a critic's feedback that the agent sees."""
-_LONGEST_PROBLEM = 500
-_EXPECTED = 'a number from 0 to 1, or {"score": 0.4, "feedback": "..."}'
-
-
-class Critique(Frozen):
-    """A critic's score of a round and its feedback to the agent. It is not evidence, and the judge never sees it."""
-
-    score: float | None = Field(None, ge=0, le=1, description="None: there is no usable score")
-    feedback: str = Field("", description="for the agent")
-    problem: str = Field("", description="why there is no score; the round goes on to its checks")
-
-
-class _CriticAnswer(Frozen):
-    score: Annotated[float, Field(ge=0, le=1, strict=True)]
-    feedback: str | None = None
-
-
-class UnusableCritiqueError(ValueError):
-    """An answer without a valid score; the message is one sentence with the reason."""
-
-
-def critique_of(value: object) -> Critique:
-    """Return a critic's answer: a number from 0 to 1, or a mapping or an object with `score` and perhaps `feedback`.
-
-    Raise UnusableCritiqueError for anything else.
-    """
-    answer = {"score": value} if isinstance(value, int | float) else value
-    if not isinstance(answer, Mapping):
-        answer = {name: getattr(value, name) for name in ("score", "feedback") if hasattr(value, name)}
-    try:
-        given = _CriticAnswer.model_validate(dict(answer))
-    except ValidationError:
-        raise UnusableCritiqueError(f"the answer is {one_line(repr(value), 80)}; expected {_EXPECTED}") from None
-    return Critique(score=given.score, feedback=shortened((given.feedback or "").strip(), LONGEST_FEEDBACK))
-
-
-def last_line_critique(output: str) -> Critique:
-    """Return the critique in the last line of a command's output. Raise UnusableCritiqueError if there is none."""
-    line = next(reversed(output.strip().splitlines()), "")
-    try:
-        return critique_of(json.loads(line))
-    except (json.JSONDecodeError, RecursionError):
-        raise UnusableCritiqueError(f"the last line is {one_line(repr(line), 80)}; expected {_EXPECTED}") from None
-
-
-def failed_critique(reason: str) -> Critique:
-    """Return the critique of a critic that failed."""
-    return Critique(problem=one_line(reason, _LONGEST_PROBLEM))
 
 
 _NUMBER = r"\d+(?:[.,]\d+)?"

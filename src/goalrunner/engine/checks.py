@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
-from goalrunner.core.errors import EnvironmentFailed, GoalError, RecordError, some
+from goalrunner.core.errors import EnvironmentFailed, RecordError, some
 from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext, Validator
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.core.verdict import Critique, UnusableCritiqueError, ValidatorResult, failed_critique, obstacle_of
+from goalrunner.core.verdict import ValidatorResult, obstacle_of
 from goalrunner.engine.journal import Answer, Journal, Parts, check_run, observe
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
@@ -165,17 +164,18 @@ class Checks:
         opinion = await self._parts.judge.confirm(await self._request(self._state.round), claim, self._recorder)
         self._journal.append(opinion)
 
-    async def criticize(self, number: int, response: str) -> None:
-        """Ask the critic once about `response`, the text of the agent's last message, and record the critique."""
-        reviewer = self._parts.critic
+    async def score(self, number: int, response: str) -> None:
+        """Ask once for a critique of `response`, the text of the agent's last message, and record it."""
+        reviewer = self._parts.reviewer
         assert reviewer is not None  # the plan says so
+        account = events.CritiqueStarted.account
         self._journal.append(events.CritiqueStarted(round=number))
-        before, began = self._state.usage.get("critic", Usage()), time.monotonic()
+        before, began = self._state.usage.get(account, Usage()), time.monotonic()
         context = self._context(self._state.iterations + 1, response)
         evidence = await self._request(number)
         with self._agent_paused():
-            critique = await usable(reviewer.review(context, evidence, self._recorder))
-        used = self._state.usage.get("critic", Usage()).since(before)
+            critique = await reviewer.review(context, evidence, self._recorder)
+        used = self._state.usage.get(account, Usage()).since(before)
         self._journal.append(
             events.CritiqueFinished(
                 round=number,
@@ -265,20 +265,3 @@ def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str
         require=state.plan.require,
         stale=stale,
     )
-
-
-async def usable(review: Awaitable[Any]) -> Critique:
-    """Return the critique, without a score if the critic fails. CancelledError and RecordError are raised."""
-    try:
-        critique = await review
-    except RecordError:
-        raise
-    except KeyboardInterrupt:
-        raise InterruptedByValidatorError from None
-    except (GoalError, UnusableCritiqueError) as error:
-        return failed_critique(str(error).partition("\n")[0])
-    except (Exception, SystemExit) as error:
-        return failed_critique(f"{type(error).__name__}: {error}")
-    if isinstance(critique, Critique):
-        return critique
-    return failed_critique(f"the critic returned a {type(critique).__name__}")

@@ -49,7 +49,7 @@ class Parts:
     redact: Callable[[str], str] = lambda text: text
     replaced: Callable[[], dict[str, int]] = dict  # counts the secrets replaced since the last call, by kind
     kept: Callable[[], dict[str, str]] = dict  # the files about the start in the run's folder, and their SHA-256
-    critic: Reviewer | None = None
+    reviewer: Reviewer | None = None
     in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread  # calls a plain function beside the event loop
     approver: Approver | None = None  # None if no person is available
 

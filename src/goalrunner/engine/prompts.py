@@ -42,12 +42,7 @@ The objective is unchanged:
 
 {objective}"""
 
-REFINE = """[critic] A critic has read your work of this round before it is checked: {feedback}
-
-Improve the work where the critic is right and the objective asks for it, then check it and finish. The critic's score
-decides nothing. The objective is unchanged:
-
-{objective}"""
+REFINE = "{feedback}\n\n{objective}"
 
 RESUMED = "Go on with the objective (round {iteration}). It is unchanged."
 

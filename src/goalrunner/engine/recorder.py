@@ -5,6 +5,7 @@ The artifact is written first, then the transcript, then the event.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -162,7 +163,7 @@ class Resumption:
         self._chat: list[TranscriptRef] = []
         self._results: dict[str, Observation] = {}
         self._called: events.ToolCalled | None = None
-        self._answered = {"judge": 0, "critic": 0}
+        self._answered: Counter[Account] = Counter()
         self._session: AgentSession | None = None
         self._begun = False
         self._objective: int | None = None
@@ -194,8 +195,8 @@ class Resumption:
                 self._results[event.tool_call_id] = event.observation
                 self._called = None
             case events.RunResumed():  # an interrupted audit starts again
-                self._answered = {"judge": self.taken.get("judge", 0), "critic": self.taken.get("critic", 0)}
-            case events.UsageRecorded(account="judge" | "critic"):
+                self._answered = Counter(self.taken)
+            case events.UsageRecorded() if event.account != "agent":
                 self._answered[event.account] += event.usage.calls
             case events.BaselineTaken() | events.ValidatorsFinished() if event.content:
                 self.contents.append(event.content)
@@ -203,7 +204,7 @@ class Resumption:
                 # An interrupted audit starts again, with its first question.
                 self.taken["judge"] = self._answered["judge"]
             case events.CritiqueFinished():
-                self.taken["critic"] = self._answered["critic"]
+                self.taken[event.account] = self._answered[event.account]
             case _:
                 pass
 

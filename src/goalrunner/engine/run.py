@@ -185,8 +185,8 @@ class Run:
                     return step
                 case decision.TakeBaseline():
                     await self._checks.baseline()
-                case decision.Criticize():
-                    await self._checks.criticize(step.round, self._reply.text)
+                case decision.ScoreRound():
+                    await self._checks.score(step.round, self._reply.text)
                 case decision.Validate():
                     await self._checks.validate(step.round, self._reply.text)
                 case decision.AskJudge():

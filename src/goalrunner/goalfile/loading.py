@@ -212,8 +212,9 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
     table = _table(goal, redact)
     if not goal.has_judge:
         table.pop("judge")
-    if not goal.critic.command:
-        table.pop("critic")
+    for account, config in goal.model_tables.items():
+        if account != "agent" and config == type(config)():
+            table.pop(account, None)
     if goal.agent.external:
         table["agent"] = {key: value for key, value in table["agent"].items() if key not in CHAT_KEYS}
     if len(goal.agent.command) == 1:

@@ -1,4 +1,4 @@
-"""Audits, second opinions and critiques: each a new conversation with a model; and the check of the citations."""
+"""Audits and second opinions: each a new conversation with a model; and the check of the citations."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError
 from goalrunner.core.events import Account, ConfirmationRecorded, VerdictRecorded
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS, JudgeConfig
+from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest, ValidationContext
-from goalrunner.core.verdict import Critique, GoalVerdict, failed_critique
+from goalrunner.core.ports import AuditRequest
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge import prompt_builder
 from goalrunner.judge.citations import CheckedVerdict, check_verdict, matched
 from goalrunner.judge.excerpt import SECOND_LOOK
 from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens, plain_goal
 from goalrunner.judge.prompt_text import (
-    CRITIQUE_SCHEMA,
     JUDGE_OUTCOME_SCHEMA,
     OPINION_SCHEMA,
     Form,
@@ -34,7 +32,6 @@ from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
     UnreadableReplyError,
     parse_confirmation,
-    parse_critique,
     parse_reply,
     settled,
 )
@@ -61,7 +58,7 @@ class AuditRecorder(Protocol):
 
 
 class JudgeSession:
-    """One conversation with the model of a judge or critic. A critic's unreadable answer is not recorded as a failed audit."""
+    """One conversation with a model. Only of the judge is an unreadable answer recorded as a failed audit."""
 
     def __init__(
         self,
@@ -233,25 +230,6 @@ class LLMJudge:
         except UnreadableReplyError as error:
             confirmed, reason = False, f"The second opinion could not be read. {error}"
         return ConfirmationRecorded(claim=claim, confirmed=confirmed, reason=reason)
-
-
-class ModelCritic:
-    """A critic that asks a model. Critiques share no memory."""
-
-    def __init__(self, llm: LLM, *, redact: Callable[[str], str] = str) -> None:
-        """`redact` replaces secrets in every message before it is sent."""
-        self._llm, self._redact = llm, redact
-
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
-        """Ask for a critique, and again after an unreadable answer. Raise ModelError and BudgetExhausted."""
-        nonce = secrets.token_hex(4)
-        form = prompt_builder.critic_form(context.response, nonce)
-        session = JudgeSession(self._llm, recorder, form, ("critique", CRITIQUE_SCHEMA), self._redact, "critic")
-        await session.begin(evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form)))
-        try:
-            return await session.answer(parse_critique)
-        except UnreadableReplyError as error:
-            return failed_critique(f"its answer could not be read: {error}")
 
 
 async def judge_goal_async(

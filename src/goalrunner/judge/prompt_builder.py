@@ -26,7 +26,6 @@ _LISTED = 100 * TOKEN
 _LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 2 * _LISTED
 _LEAST_LOOK = 4 * LEAST
 _CLAIM = 400 * TOKEN
-_RESPONSE = 3_000 * TOKEN
 
 Deliverable = Literal["workspace", "response"]
 Events = Trail | Sequence[Mapping[str, Any]]
@@ -119,13 +118,6 @@ def opinion_form(claim: str, nonce: str) -> Form:
     report = fenced("report", claim.strip(), _CLAIM, nonce)
     title = "It is reported that the work on this goal is blocked. The report is a claim, not evidence:"
     return replace(OPINION, question=f"{title}\n{report}\n\n{OPINION.question}")
-
-
-def critic_form(response: str, nonce: str) -> Form:
-    """Return the form that asks a critic for a score. `response` is the agent's last message."""
-    said = fenced("response", response.strip(), _RESPONSE, nonce)
-    title = "The agent's last message of this round, a claim like any other:"
-    return Form(prompt_text.CRITIC_SYSTEM_PROMPT, f"{title}\n{said}\n\n{prompt_text.CRITIC_FORMAT}")
 
 
 def check_room(goal: Goal) -> None:

@@ -16,9 +16,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from goalrunner.core.verdict import (
     CriterionVerdict,
-    Critique,
-    UnusableCritiqueError,
-    critique_of,
 )
 from goalrunner.judge.prompt_text import JUDGE_OUTCOME_SCHEMA
 from goalrunner.judge.text_matching import folded
@@ -217,15 +214,6 @@ def parse_confirmation(text: str) -> tuple[bool, str]:
     if not isinstance(confirmed, bool) or not isinstance(reason, str) or not reason:
         raise UnreadableReplyError('"confirmed" must be true or false, and "reason" a text that is not empty.')
     return confirmed, reason.strip()
-
-
-def parse_critique(text: str) -> Critique:
-    """Return the critique in an answer. Raise UnreadableReplyError with the reason."""
-    found = only_object(text, "a score", re.compile(r'"score"\s*:'), lambda value: "score" in value)
-    try:
-        return critique_of({name: found[name] for name in ("score", "feedback") if name in found})
-    except UnusableCritiqueError as error:
-        raise UnreadableReplyError(str(error)) from None
 
 
 _LABEL = re.compile(r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)\W*", re.IGNORECASE)

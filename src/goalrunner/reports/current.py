@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
+from typing import get_args
 
 from goalrunner.core import events
-from goalrunner.core.events import Record
+from goalrunner.core.events import Account, Record
 from goalrunner.core.ports import Activity, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
@@ -35,7 +36,7 @@ _TAIL = 16_000
 """Bytes at the end of an output that are read."""
 _OUTPUT = "?" * 16 + ".out"
 """Names of the files that commands of tools and validators write."""
-_MODELS = ("agent", "judge", "critic")
+_MODELS = get_args(Account)
 _PERCENT = re.compile(r"\[ *(\d{1,3})%\]\s*$", re.MULTILINE)
 
 

@@ -112,7 +112,7 @@ def _running(event: events.Event, before: Step | None) -> Step | None:
         case events.StepStarted():
             return Step("checks", subject=event.description)
         case events.CritiqueStarted():
-            return Step("critic", subject="scoring the round")
+            return Step(event.account, subject="scoring the round")
         case events.AuditStarted():
             return Step("judge", subject="reviewing evidence")
         case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():

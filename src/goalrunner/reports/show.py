@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.app.previous_run import sub_goals
 from goalrunner.app.verification import Verification
-from goalrunner.core.decision import AskApproval, AskJudge, Confirm, Criticize, RunRound, TakeBaseline, Validate, decide
+from goalrunner.core.decision import (
+    AskApproval,
+    AskJudge,
+    Confirm,
+    RunRound,
+    ScoreRound,
+    TakeBaseline,
+    Validate,
+    decide,
+)
 from goalrunner.core.events import Record, RoundFinished, RunEnded
 from goalrunner.core.limits import at_work
 from goalrunner.core.observation import TranscriptRef
@@ -160,10 +169,10 @@ def why(state: RunState) -> str:
             return "the validators run once before round 1"
         case RunRound():
             special = {"first": "the agent starts round 1", "resumed": "the agent continues its round"}
-            special["refine"] = f"the critic asks for a refinement of round {step.round}"
+            special["refine"] = f"round {step.round} is refined before it is checked"
             return special.get(step.kind, f"round {step.round} is next: the goal is not met yet")
-        case Criticize():
-            return f"round {step.round} has ended: the critic is next"
+        case ScoreRound():
+            return f"round {step.round} has ended: its score is next"
         case Validate():
             return f"round {step.round} has ended: the validators are next"
         case AskJudge():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -265,7 +266,9 @@ def _failed_early(summary: RunSummary) -> bool:
 def _wrong_keys(summary: RunSummary) -> str | None:
     """Return the keys of the goal file to correct; None if the file is not the cause, empty if the keys are not known."""
     reason = summary.stop_reason or ""
-    keys = "[critic]" if summary.message.startswith("the critic ") else _WRONG_KEYS.get(reason, "")
+    keys = _WRONG_KEYS.get(reason, "")
+    if reason == "validator_missing" and (table := re.match(r"\[\w+\]", summary.message)):
+        keys = table[0]
     is_named = keys in summary.message  # an agent, or a setup, also fails for other reasons
     if summary.goal_file and reason in ("impossible", "baseline_green"):
         return keys

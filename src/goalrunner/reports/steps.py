@@ -121,9 +121,9 @@ def _judge_lines(event: events.Event) -> Iterator[Line]:
         case events.VerdictRecorded():
             yield from _verdict_lines(event.verdict, event)
         case events.CritiqueFinished(score=None):
-            yield _warning("critic", f"gave no usable score, and the round is checked as it is: {event.problem}")
+            yield _warning(event.account, f"gave no usable score, and the round is checked as it is: {event.problem}")
         case events.CritiqueFinished(score=float() as score):
-            yield Step("critic", subject=figures.score(score), remark=event.feedback)
+            yield Step(event.account, subject=figures.score(score), remark=event.feedback)
         case events.AuditFailed():
             yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail))))
         case events.ConfirmationRecorded(confirmed=True):

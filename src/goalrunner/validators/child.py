@@ -47,13 +47,13 @@ def outcome_of(value: object) -> tuple[str, str]:
 
 
 def score_of(value: object) -> tuple[str, str]:
-    """Return the reason ("passed" or "invalid_result") and the feedback for what a critic returned: a line of JSON."""
+    """Return the reason ("passed" or "invalid_result") and the feedback for a returned score: a line of JSON."""
     if hasattr(value, "score"):
         value = {"score": getattr(value, "score", None), "feedback": getattr(value, "feedback", None)}
     try:
         line = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return "invalid_result", f"the critic returned a {type(value).__name__}, which is no score"
+        return "invalid_result", f"a {type(value).__name__} was returned, which is no score"
     return "passed", line  # the runner reads the score itself
 
 

@@ -1,4 +1,4 @@
-"""Python callables as validators, in a child process or in this one, and critics that run code."""
+"""Python callables as validators, in a child process or in this one."""
 
 from __future__ import annotations
 
@@ -10,27 +10,20 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
-from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
-from goalrunner.core.ports import AuditRequest, Completion, Launcher, ValidationContext
+from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT
+from goalrunner.core.ports import Completion, ValidationContext
 from goalrunner.core.verdict import (
-    Critique,
-    UnusableCritiqueError,
     ValidatorResult,
-    critique_of,
-    failed_critique,
-    last_line_critique,
 )
-from goalrunner.system.launcher import SHELL, in_thread, tail_of
+from goalrunner.system.launcher import in_thread
 from goalrunner.validators import child
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
 from goalrunner.validators.spec_validator import (
@@ -39,14 +32,10 @@ from goalrunner.validators.spec_validator import (
     Place,
     Reason,
     SpecValidator,
-    feedback_of,
 )
 
 _BYTES = 65_536
 _Read = TypeVar("_Read")
-
-Opened = tuple[Launcher, Path, Mapping[str, str]]
-"""A launcher, the workspace as its commands see it, and their environment."""
 
 
 def response_message(text: str) -> dict[str, Any]:
@@ -68,7 +57,7 @@ class PythonValidator(SpecValidator):
     what it imports. Folders of PYTHONPATH inside the workspace count as the workspace.
     """
 
-    scores = False  # whether a critic's score is asked for
+    scores = False  # whether it returns a score instead
 
     async def _checked(self, context: ValidationContext, place: Place) -> Answer:
         nonce, answers = secrets.token_hex(16), context.scratch(".answer")
@@ -179,8 +168,6 @@ async def called(
             is_async = inspect.iscoroutinefunction(call)
             value = function(*arguments) if is_async else await in_thread(function, *arguments)
             return read(await value if inspect.isawaitable(value) else value), "crashed", ""
-    except UnusableCritiqueError:
-        raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
@@ -188,61 +175,3 @@ async def called(
         if isinstance(error, TimeoutError) and deadline.expired():
             return None, "timeout", f"timed out after {timeout:g} s"
         return None, "crashed", traceback_end(error)
-
-
-class SpecCritic:
-    """Runs a command line or a Python callable in a place whose writes are dropped afterwards."""
-
-    def __init__(
-        self, run: str | None, python: str | None, open_place: Callable[[], AbstractAsyncContextManager[Opened]]
-    ) -> None:
-        variables: tuple[RunVariable, ...] = get_args(RunVariable)
-        self._spec = ValidatorSpec(name="critic", run=run, python=python, pass_env=variables)
-        self._open_place = open_place
-
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
-        """Run it once. Raise EnvironmentFailed."""
-        async with self._open_place() as (launcher, workspace, env):
-            kind = _Command if self._spec.run is not None else _Callable
-            context = replace(context, workspace=workspace)
-            result, output = await kind(self._spec, launcher, env).validate(context)
-        if output is not None:
-            output.unlink(missing_ok=True)
-        if not result.passed:
-            return failed_critique(result.summary)
-        return last_line_critique(result.feedback)
-
-
-class _Command(SpecValidator):
-    """Runs the command with the response on stdin; the end of its output becomes the feedback."""
-
-    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
-        errors, given = context.scratch(".err"), context.response.encode(errors="replace")
-        completion = await self._launch([SHELL, "-c", self.command], context, place, given, errors)
-        message = feedback_of(errors)
-        errors.unlink(missing_ok=True)
-        result = self._cut_short(completion)
-        if result is None and completion.exit_code:
-            last = (message or feedback_of(completion.output)).splitlines()[-1:]
-            result = self._result("red", ": ".join([f"exit {completion.exit_code}", *last]), completion)
-        result = result or self._result("passed", "", completion, feedback=tail_of(completion.output, _BYTES))
-        return result, completion.output if completion.output.exists() else None
-
-
-class _Callable(PythonValidator):
-    """Calls the function in a child process, which checks the form of the score."""
-
-    scores = True
-
-
-class CallableCritic:
-    """Calls `function(response, agent)` in this process; `agent` is the conversation, with `messages`."""
-
-    def __init__(self, function: Callable[..., Any], *, timeout: float | None = DEFAULT_VALIDATOR_TIMEOUT) -> None:
-        self._function = function
-        self._timeout = timeout
-
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
-        """Call it once. Raise UnusableCritiqueError."""
-        critique, _, why = await called(self._function, context, self._timeout, critique_of)
-        return critique or failed_critique(why.splitlines()[-1])

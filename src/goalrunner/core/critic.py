@@ -1,0 +1,170 @@
+"""The critic, an optional reviewer inside a round: its table, its answers, its events, and when the agent refines its work.
+
+A critique is not evidence. It decides nothing but whether the agent gets one more prompt before the round is checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import Field, ValidationError, model_validator
+
+from goalrunner.core import field_types as fields
+from goalrunner.core.errors import one_line, shortened
+from goalrunner.core.field_types import Frozen, InnerError
+from goalrunner.core.goal_tables import KEY_VARIABLE, RunVariable, ValidatorSpec
+from goalrunner.core.outcome import Usage
+
+LONGEST_FEEDBACK = 8_000
+"""Characters of a critic's feedback that the agent sees."""
+_LONGEST_PROBLEM = 500
+_DEFAULT_THRESHOLD = 0.7
+_EXPECTED = 'a number from 0 to 1, or {"score": 0.4, "feedback": "..."}'
+
+_REFINE = """[critic] A critic has read your work of this round before it is checked: {score}
+
+Improve the work where the critic is right and the objective asks for it, then check it and finish. The critic's score
+decides nothing. The objective is unchanged:"""
+"""The prompt of a refinement, which the objective follows."""
+
+
+class CriticConfig(Frozen):
+    """The critic: a model, a command or a Python callable that scores each round before it is checked."""
+
+    model: fields.ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"')
+    run: fields.Text | None = Field(None, description="command line; it gets the response on stdin")
+    python: fields.CallableName | None = Field(None, description="package.module:function, run in a child process")
+    threshold: fields.Share = Field(_DEFAULT_THRESHOLD, description="below this score the agent gets the feedback")
+    max_refinements: Annotated[int, Field(ge=0, le=100, strict=True)] = Field(
+        1, description="refinements of a round; 0: the score is only recorded"
+    )
+    params: fields.Parameters = Field({}, description="passed on to the model")
+    api_base: fields.Address | None = None
+    api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
+
+    @property
+    def command(self) -> str:
+        """The model, the command or the callable; empty if there is no critic."""
+        return self.model or self.run or self.python or ""
+
+    @property
+    def spec(self) -> ValidatorSpec | None:
+        """The command or the callable, which runs as a validator does; None for a model."""
+        if not (self.run or self.python):
+            return None
+        variables: tuple[RunVariable, ...] = get_args(RunVariable)
+        return ValidatorSpec(name="critic", run=self.run, python=self.python, pass_env=variables)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> CriticConfig:
+        kinds = [name for name in ("model", "run", "python") if getattr(self, name)]
+        others = [name for name in ("params", "api_base", "api_key_env") if getattr(self, name)]
+        has_rules = (self.threshold, self.max_refinements) != (_DEFAULT_THRESHOLD, 1)
+        if len(kinds) > 1:
+            raise InnerError((), f"a critic has one of model, run and python; remove {' or '.join(kinds)}", whole=True)
+        if not kinds and (others or has_rules):
+            message = 'a critic needs model = "provider/model", run = "command" or python = "package.module:function"'
+            raise InnerError((), message, whole=True)
+        if others and not self.model:
+            raise InnerError((others[0],), f"is for a model; the critic is {kinds[0]} = ...; remove it", key=True)
+        return self
+
+
+class Critique(Frozen):
+    """A critic's score of a round and its feedback to the agent. It is not evidence, and the judge never sees it."""
+
+    score: float | None = Field(None, ge=0, le=1, description="None: there is no usable score")
+    feedback: str = Field("", description="for the agent")
+    problem: str = Field("", description="why there is no score; the round goes on to its checks")
+
+
+class CriticRule(Frozen):
+    """What the decisions need to know of a critic."""
+
+    name: str = Field(description="the model, the command or the callable, for people")
+    threshold: float = Field(_DEFAULT_THRESHOLD, ge=0, le=1)
+    max_refinements: int = Field(1, ge=0)
+
+    def wants_refinement(self, critique: Critique, refinements: int) -> bool:
+        """Return whether the agent gets the feedback, after so many refinements of the round."""
+        is_low = critique.score is not None and critique.score < self.threshold
+        return is_low and refinements < self.max_refinements
+
+    def prompt(self, critique: Critique) -> str:
+        """Return the prompt of a refinement: score, feedback, and what to do with it. The objective follows."""
+        score = f"score {critique.score:.2f}, at least {self.threshold:.2f} is wanted"
+        return _REFINE.format(score=f"{score}\n\n{critique.feedback}".strip())
+
+
+class CritiqueStarted(Frozen):
+    """The critic is about to score the round."""
+
+    type: Literal["critique_started"] = "critique_started"
+    account: ClassVar[Literal["critic"]] = "critic"
+    round: int = Field(ge=1)
+
+
+class CritiqueFinished(Critique):
+    """The critic's score of the round, or why there is none. It is not evidence, and does not end a run."""
+
+    type: Literal["critique_finished"] = "critique_finished"
+    account: ClassVar[Literal["critic"]] = "critic"
+    round: int = Field(ge=1)
+    duration: float = Field(0.0, ge=0, description="seconds")
+    usage: Usage | None = Field(None, description="already counted by usage_recorded; None: no model was asked")
+
+
+class RefinementStarted(Frozen):
+    """The critic's feedback is about to go to the agent, in the same round."""
+
+    type: Literal["refinement_started"] = "refinement_started"
+    round: int = Field(ge=1)
+    number: int = Field(ge=1, description="of the refinements of this round")
+
+
+Score = float | Mapping[str, Any] | Critique
+"""A number from 0 to 1, or `{"score": 0.4, "feedback": "..."}`."""
+
+Critic = Callable[[Mapping[str, Any], Any], Score | Awaitable[Score]]
+"""A function that scores the agent's response before the round is checked; it may be async. Its second argument is the
+conversation, with `messages`."""
+
+
+class _Answer(Frozen):
+    score: Annotated[float, Field(ge=0, le=1, strict=True)]
+    feedback: str | None = None
+
+
+class UnusableCritiqueError(ValueError):
+    """An answer without a valid score; the message is one sentence with the reason."""
+
+
+def critique_of(value: object) -> Critique:
+    """Return a critic's answer: a number from 0 to 1, or a mapping or an object with `score` and perhaps `feedback`.
+
+    Raise UnusableCritiqueError for anything else.
+    """
+    answer = {"score": value} if isinstance(value, int | float) else value
+    if not isinstance(answer, Mapping):
+        answer = {name: getattr(value, name) for name in ("score", "feedback") if hasattr(value, name)}
+    try:
+        valid = _Answer.model_validate(dict(answer))
+    except ValidationError:
+        raise UnusableCritiqueError(f"the answer is {one_line(repr(value), 80)}; expected {_EXPECTED}") from None
+    return Critique(score=valid.score, feedback=shortened((valid.feedback or "").strip(), LONGEST_FEEDBACK))
+
+
+def last_line_critique(output: str) -> Critique:
+    """Return the critique in the last line of a command's output. Raise UnusableCritiqueError if there is none."""
+    line = next(reversed(output.strip().splitlines()), "")
+    try:
+        return critique_of(json.loads(line))
+    except (json.JSONDecodeError, RecursionError):
+        raise UnusableCritiqueError(f"the last line is {one_line(repr(line), 80)}; expected {_EXPECTED}") from None
+
+
+def failed_critique(reason: str) -> Critique:
+    """Return the critique of a critic that failed."""
+    return Critique(problem=one_line(reason, _LONGEST_PROBLEM))
