@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -20,20 +19,14 @@ from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence
 from goalrunner.judge.prompt_builder import audit_request
 from goalrunner.transcripts import SavedTrail, formats, read_transcript
-from tests.transcripts.sessions import REPORT, SAME_AS_LINES, SESSIONS, TESTS, WRITTEN, Session
+from tests.transcripts.sessions import ALL_SESSIONS, FINAL, QUOTED, REPORT, SESSIONS, TESTS, WRITTEN, Session
 
 OTHERS = {"goal-run", "inspect"}
 """Formats that are no JSON files; they have tests of their own."""
 
-EVERY = [
-    *(pytest.param(session, id=name) for name, session in SESSIONS.items()),
-    *(pytest.param(replace(SESSIONS[name], text=text), id=f"{name}, lines") for name, text in SAME_AS_LINES.items()),
-]
-LINES = [param for param in EVERY if isinstance(param.values[0], Session) and param.values[0].is_lines]
-WHOLE = [param for param in EVERY if param not in LINES]
-
-every = pytest.mark.parametrize("session", EVERY)
-of_lines = pytest.mark.parametrize("session", LINES)
+every = pytest.mark.parametrize("session", ALL_SESSIONS, ids=lambda session: session.path.name)
+LINES = [session for session in ALL_SESSIONS if session.is_lines]
+of_lines = pytest.mark.parametrize("session", LINES, ids=lambda session: session.format)
 
 
 @pytest.fixture
@@ -69,39 +62,17 @@ def test_every_format_has_a_session() -> None:
 
 
 @every
-def test_a_session_is_recognised_by_its_content(session: Session, path: Path) -> None:
-    path.write_text(session.text)
-    trail = read_transcript(path)
-    assert (trail.format, trail.partial) == (session.format, "")
-
-
-@every
 def test_results_of_tools_are_observations_and_all_else_is_a_claim(session: Session, path: Path) -> None:
     path.write_text(session.text)
     trail = read_transcript(path)
+    assert (trail.format, trail.partial) == (session.format, "")
     found = observations(trail)
     for text, item in zip((TESTS, WRITTEN, REPORT), found, strict=True):
         assert text in trail.read(item)
-    assert [item.id for item in found] == ["o1", "o2", "o3"]
-    assert {item.reported_by for item in found} == {session.reporter}
-    assert found[0].command == "pytest -q"
-    assert claims(trail) == [*session.claims]
-    assert {item.round for item in trail.items} == {1}
-
-
-@every
-def test_exit_codes_are_facts(session: Session, path: Path) -> None:
-    path.write_text(session.text)
-    assert observations(read_transcript(path))[0].facts == (("exit 1",) if session.exits else ())
-
-
-@every
-def test_what_the_agent_wrote_and_printed_is_marked(session: Session, path: Path) -> None:
-    path.write_text(session.text)
-    trail = read_transcript(path)
-    assert trail.forgeable == ("o2", "o3")
-    assert observations(trail)[2].facts[-1].startswith(FORGEABLE)
-    assert observations(trail)[2].facts[-1].endswith("report.txt")
+    assert (found[0].command, trail.forgeable) == ("pytest -q", ("o2", "o3"))
+    assert found[2].facts[-1].startswith(FORGEABLE)
+    assert QUOTED in claims(trail)[0]
+    assert claims(trail)[-1] == FINAL
 
 
 @every
@@ -110,7 +81,7 @@ def test_a_claim_is_never_evidence(session: Session, path: Path) -> None:
     trail = read_transcript(path)
     evidence = Evidence(audit_request(Goal(objective="The tests pass."), trail))
     for item in observations(trail):
-        for claim in session.claims:
+        for claim in claims(trail):
             assert evidence.check(Citation(observation=item.id, quote=claim)).objection
     assert not evidence.check(Citation(observation="o1", quote=TESTS)).objection
 
@@ -120,7 +91,7 @@ def test_the_last_text_is_the_response_if_that_is_judged(session: Session, path:
     path.write_text(session.text)
     trail = read_transcript(path, deliverable="response")
     (response,) = (item for item in observations(trail) if item.source == "response")
-    assert trail.read(response).strip() == session.claims[-1]
+    assert trail.read(response).strip() == FINAL
     assert len({item.id for item in observations(trail)}) == len(observations(trail)) == 4
 
 
@@ -141,7 +112,7 @@ def test_a_line_that_is_torn_in_the_middle_is_an_error(session: Session, path: P
     assert refused(path).message.startswith(f"{path}:{len(lines) - 1}  not valid JSON")
 
 
-@pytest.mark.parametrize("session", WHOLE)
+@pytest.mark.parametrize("session", [session for session in ALL_SESSIONS if not session.is_lines])
 def test_a_torn_document_is_an_error(session: Session, path: Path) -> None:
     path.write_text(session.text[:-9])
     error = refused(path)
@@ -187,7 +158,7 @@ def test_a_file_without_a_transcript_is_no_trail(name: str, content: bytes, path
 
 
 @of_lines
-@pytest.mark.parametrize("other", LINES)
+@pytest.mark.parametrize("other", LINES, ids=lambda session: session.format)
 def test_records_of_another_format_in_the_middle_are_an_error(session: Session, other: Session, path: Path) -> None:
     alike = {"openai-chat", "anthropic"}
     if session.format == other.format or {session.format, other.format} == alike:

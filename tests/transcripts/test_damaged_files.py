@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import UsageError
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.transcripts import read_transcript
-from tests.transcripts.sessions import SAME_AS_LINES, SESSIONS
+from tests.transcripts.sessions import ALL_SESSIONS, SESSIONS
 
 NAMES = sorted(SESSIONS)
-TEXTS = [*(session.text for session in SESSIONS.values()), *SAME_AS_LINES.values()]
+TEXTS = [session.text for session in ALL_SESSIONS]
 KEYS = sorted(
     """
     type role content message messages id uuid sessionId payload kind source action observation args extras toolCalls
