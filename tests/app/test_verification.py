@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from goalrunner.app.verification import Broken, Verification, verify
-from goalrunner.core.events import RECORD, MessageRecorded, VerdictRecorded
+from goalrunner.core.events import RECORD, MessageRecorded, VerdictRecorded, observations_of
 from goalrunner.core.observation import TranscriptRef
-from goalrunner.core.summary import observations_of
 from goalrunner.records.event_log import encode, read_lines, read_records
 from tests.support.finished_run import CRITERION, FinishedRun
 from tests.support.logs import rechained

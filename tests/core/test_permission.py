@@ -8,7 +8,7 @@ from goalrunner.core.events import Event, RunEnded
 from goalrunner.core.goal_tables import ApprovalKind, Approvals
 from goalrunner.core.observation import ArtifactRef, Observation, Snapshot
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_state import RunState
+from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.core.verdict import ValidatorResult
 from tests.support.folding import state_after
@@ -46,11 +46,15 @@ def worked(name: str = "a") -> tuple[Event, Event]:
     return working(), events.RoundFinished(round=1, snapshot=snapshot(name))
 
 
+def _is_unused(approval: Approval) -> bool:
+    return approval.tool_call_id == "c1" and not approval.used
+
+
 def test_an_approval_permits_one_call_and_none_after_it() -> None:
     call = events.ToolCalled(tool_call_id="c1", tool="shell", summary="rm x")
     before = fold(working(), requested(1, "c1"), said(1))
-    assert before.newest_approval(tool_call_id="c1", used=False) is not None
-    assert fold(working(), requested(1, "c1"), said(1), call).newest_approval(tool_call_id="c1", used=False) is None
+    assert before.newest_approval(_is_unused) is not None
+    assert fold(working(), requested(1, "c1"), said(1), call).newest_approval(_is_unused) is None
 
 
 def test_a_decision_counts_once_and_only_for_what_is_known() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.core import events, state_updates
+from goalrunner.core import events, fold
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.errors import EnvironmentFailed, WorkspaceError
 from goalrunner.core.events import ChangedChecks, Colour, Content
@@ -288,7 +288,7 @@ async def test_validators_that_cannot_run_once_are_run_again(tmp_path: Path) -> 
 async def test_a_run_that_is_resumed_runs_validators_again_that_could_not_run(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ran(GONE), ran(GONE))
     await bench.drive()
-    state = state_updates.resumed(bench.run.state, events.RunResumed(plan=bench.plan, version="0"))
+    state = fold.resumed(bench.run.state, events.RunResumed(plan=bench.plan, version="0"))
     assert (state.phase, state.obstacle, state.obstacles) == (Phase.WORKED, "", 0)
 
 

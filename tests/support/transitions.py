@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from goalrunner.core import events
-from goalrunner.core.events import Record
+from goalrunner.core.events import Record, observations_of
 from goalrunner.core.outcome import GoalStatus, StopReason
-from goalrunner.core.summary import observations_of
 
 AFTER_THE_END = (
     events.RunResumed,

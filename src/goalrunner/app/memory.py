@@ -16,7 +16,6 @@ from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError, one_line, record_errors
 from goalrunner.core.events import MemoryKind, MemoryPromoted
 from goalrunner.core.field_types import Frozen, first_problem
-from goalrunner.core.summary import observations_of
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import AppendFile, SystemClock, write_whole
@@ -174,7 +173,7 @@ def _source(folder: RunFolder, wanted: str, text: str) -> tuple[str, str]:
         event = record.event
         if wanted == f"e{record.seq}":
             return wanted, text
-        found = next((one for one in observations_of(event) if one.id == wanted), None)
+        found = next((one for one in events.observations_of(event) if one.id == wanted), None)
         if found is None:
             continue
         if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) and found in event.concealed:

@@ -19,12 +19,12 @@ from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, ways_on
 from goalrunner.core.events import RunEnded, RunResumed, RunRules
+from goalrunner.core.fold import with_cut
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import lifting, shortfall, shortfalls
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
-from goalrunner.core.state_updates import with_cut
 from goalrunner.engine.recorder import cut_calls
 from goalrunner.records.run_folder import RunFolder
 

@@ -20,7 +20,7 @@ from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of
+from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.engine.checks import audit_request
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check_verdict
@@ -135,7 +135,7 @@ class _Verifier:
                 what = f"the message of event {record.seq} is missing, or differs from what was recorded"
                 raise _Damage(transcript, event.text.offset, what) from error
             self.done.messages += 1
-        for item in observations_of(event):
+        for item in events.observations_of(event):
             if item.output and item.output.sha256 not in self._seen:
                 what = f"the output of {item.id} of event {record.seq}"
                 _check_hash(self._artifacts.path(item.output), item.output.sha256, what)

@@ -75,6 +75,16 @@ class RunRules(Frozen):
         """Whether each round is scored before it is checked."""
         return self.critic is not None
 
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """The limits by name; None: no limit."""
+        return {
+            "max_iterations": self.max_iterations,
+            "timeout": self.timeout,
+            "tokens": self.tokens,
+            "cost_usd": self.cost_usd,
+        }
+
 
 class GoalCreated(Frozen):
     """The first event of every log."""
@@ -481,6 +491,27 @@ Event = Annotated[
 
 KINDS = frozenset(kind.model_fields["type"].default for kind in get_args(get_args(Event)[0]))
 """The tags that this version knows."""
+
+
+def shown_observations(event: Event) -> tuple[Observation, ...]:
+    """Return the observations in an event, without those of hidden validators."""
+    match event:
+        case ToolResultRecorded():
+            return (event.observation,)
+        case BaselineTaken() | ValidatorsFinished():
+            return event.observations
+        case RoundFinished(response=Observation() as response):
+            return (response,)
+        case QuestionAnswered(observation=Observation() as answer):
+            return (answer,)
+        case _:
+            return ()
+
+
+def observations_of(event: Event) -> tuple[Observation, ...]:
+    """Return the observations in an event; those of hidden validators come last."""
+    concealed = event.concealed if isinstance(event, BaselineTaken | ValidatorsFinished) else ()
+    return (*shown_observations(event), *concealed)
 
 
 class Record(Frozen):

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
 
 from goalrunner.core import events
-from goalrunner.core import state_updates as updates
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Critique, Record
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import UNASKED
-from goalrunner.core.run_state import KEPT, Baseline, Phase, RunState, WorkingMemory
-from goalrunner.core.verdict import obstacle_of, verdict_of
+from goalrunner.core.outcome import FINAL, GoalAttempt, GoalStatus, StopReason, Usage, record_status
+from goalrunner.core.run_state import KEPT, Approval, Baseline, Interruption, Phase, RunState, Stall, WorkingMemory
+from goalrunner.core.steps import remaining_steps, with_plan, with_step, with_step_done
+from goalrunner.core.verdict import GoalVerdict, feedback_of, normalised, obstacle_of, verdict_of
 
 _MOST_NAMES = 100
-_OF_THE_START = (
-    "models", "workspace", "sandbox", "check_environment", "agent_command", "goal_file", "handed", "notes", "labels",
-)  # fmt: skip
-"""Fields of `RunStarted` that the state has as well."""
+"""Names of observations that a state keeps."""
 
 
 def apply(state: RunState | None, record: Record) -> RunState:
     """Return the state after `record`. Raise RecordError for a missing event or a misplaced start."""
     event = record.event
     if state is None:
-        if not isinstance(event, events.GoalCreated):
-            raise RecordError(f"the log begins with {event.type}, not with goal_created")
-        goal = event.goal
-        fields = {"run_id": goal.run_id, "goal_id": goal.goal_id, "constraints": goal.constraints}
-        memory = WorkingMemory(**fields, version=record.seq)
-        state = RunState(goal=goal, memory=memory, plan=event.plan, elapsed=record.elapsed)
-        return state.with_memory(pending_steps=_remaining(state))
+        return _first_state(record)
     if record.seq <= state.memory.version:
         return state
     if record.seq != state.memory.version + 1:
@@ -42,15 +35,31 @@ def apply(state: RunState | None, record: Record) -> RunState:
     changed = _changed(state, record)
     if changed.phase is Phase.ENDED and state.phase is not Phase.ENDED:
         changed = changed.replace(ended_at=record.at)
-    moved: dict[str, object] = {"version": record.seq}
     if changed is not state:
-        moved["pending_steps"] = _remaining(changed)
-    seen = (getattr(event, "observation", None), *getattr(event, "observations", ()))
-    if names := {name: item.id for item in seen if item is not None for name in item.names}:
-        older = [(name, ref) for name, ref in changed.memory.evidence_names.items() if name not in names]
-        moved["evidence_names"] = dict([*older, *names.items()][-_MOST_NAMES:])
+        changed = changed.with_memory(pending_steps=remaining_steps(changed))
     goal = changed.goal.model_copy(update={"updated_at": record.at})
-    return changed.with_memory(**moved).replace(goal=goal, elapsed=record.elapsed)
+    named = _with_names(changed, event).with_memory(version=record.seq)
+    return named.replace(goal=goal, elapsed=record.elapsed)
+
+
+def _first_state(record: Record) -> RunState:
+    event = record.event
+    if not isinstance(event, events.GoalCreated):
+        raise RecordError(f"the log begins with {event.type}, not with goal_created")
+    goal = event.goal
+    memory = WorkingMemory(run_id=goal.run_id, goal_id=goal.goal_id, constraints=goal.constraints, version=record.seq)
+    state = RunState(goal=goal, memory=memory, plan=event.plan, elapsed=record.elapsed)
+    return state.with_memory(pending_steps=remaining_steps(state))
+
+
+def _with_names(state: RunState, event: events.Event) -> RunState:
+    """Return the state with the names that the observations of an event give themselves; the newest are kept."""
+    names = {name: item.id for item in events.shown_observations(event) for name in item.names}
+    if not names:
+        return state
+    older = {name: ref for name, ref in state.memory.evidence_names.items() if name not in names}
+    newest = list({**older, **names}.items())[-_MOST_NAMES:]
+    return state.with_memory(evidence_names=dict(newest))
 
 
 def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one arm per event, closed by assert_never
@@ -59,12 +68,11 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.GoalCreated():
             raise RecordError("a second goal_created in one log")
         case events.RunStarted():
-            about = {name: getattr(event, name) for name in _OF_THE_START}
-            return state.with_budget(deadline_at=event.deadline_at).replace(external=bool(event.agent_command), **about)
+            return _started(state, event)
         case events.RunResumed():
-            return updates.resumed(state, event)
+            return resumed(state, event)
         case events.StepStarted():
-            return updates.begun(state, event.step_id)
+            return with_step(state, event.step_id)
         case events.RoundStarted():
             return _round_started(state, event)
         case events.MessageRecorded():
@@ -82,7 +90,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.ToolResultRecorded():
             return _tool_result(state, event)
         case events.UsageRecorded():
-            return updates.spent(state, event.account, event.usage)
+            return _used(state, event.account, event.usage)
         case events.RoundFinished():
             return _round_finished(state, event)
         case events.CritiqueStarted() | events.CritiqueFinished() | events.RefinementStarted():
@@ -90,79 +98,184 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.ValidatorsFinished():
             return _validated(state, event)
         case events.AuditStarted():
-            return updates.begun(state, f"audit-{event.round}").replace(awaiting="judge")
+            return with_step(state, f"audit-{event.round}").replace(awaiting="judge")
         case events.AuditFailed():
             failed = state.replace(audit_problem=event.detail)
             # The judge is asked again after an answer that cannot be parsed.
-            return failed if event.kind == "parse" else updates.count_round(failed, passed=False)
+            return failed if event.kind == "parse" else _count_round(failed, passed=False)
         case events.VerdictRecorded():
             return _judged(state, event)
         case events.WorkspaceChanged():
-            again = {"phase": state.unchecked, "snapshot": event.snapshot, "leaked": event.paths}
-            return state.replace(leaks=state.leaks + 1, **again)
+            leaks = state.leaks + 1
+            return state.replace(phase=state.unchecked, snapshot=event.snapshot, leaked=event.paths, leaks=leaks)
         case events.ConfirmationRecorded():
-            found = {"confirmed": event.reason or event.claim} if event.confirmed else {"refuted": event.claim}
-            return updates.ended(state).replace(phase=Phase.CONFIRMED, **found)
+            confirmed = with_step_done(state).replace(phase=Phase.CONFIRMED)
+            if event.confirmed:
+                return confirmed.replace(confirmed=event.reason or event.claim)
+            return confirmed.replace(refuted=event.claim)
         case events.QuestionOpened():
-            return updates.asked(state, (event.question,))
+            return _asked(state, (event.question,))
         case events.QuestionAnswered():
-            return updates.answered(state, event)
+            return _answered(state, event)
         case events.ApprovalRequested():
-            return updates.approval_requested(state, event, record.at).replace(awaiting=_in_flight(state))
+            return _approval_requested(state, event, record.at).replace(awaiting=_in_flight(state))
         case events.ApprovalRecorded():
-            return updates.approval_recorded(state, event, record.at)
+            return _approval_recorded(state, event, record.at)
         case events.PlanProposed():
-            return updates.planned(state, event)
+            return with_plan(state, event)
         case events.SecretsReplaced():
             return state.replace(redacted=dict(Counter(state.redacted) + Counter(event.counts)))
         case events.RunEnded():
-            return updates.over(state, event)
+            return _ended(state, event)
         case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan() | events.NoteAdded():
             return state
         case _:
             assert_never(event)
 
 
-def _remaining(state: RunState) -> tuple[str, ...]:
-    """Return the pending steps: those of the agent's plan, then the runner's. None are left after completion."""
-    memory = state.memory
-    if state.phase is Phase.ENDED:
-        return () if memory.stop_reason == "success" else memory.pending_steps
-    plan = (step for step in memory.pending_steps if not updates.is_runners(step))
-    return tuple(dict.fromkeys(step for step in (*plan, *_upcoming(state)) if step != memory.current_step))
+# The start, the end, and what happens between two processes of a run.
 
 
-def _upcoming(state: RunState) -> list[str]:
-    """Return the runner's next steps until the goal is proven or the next round starts."""
-    number, plan = state.round, state.plan
-    again = [f"round-{number + 1}"]
-    audit = [f"audit-{number}"] if plan.has_judge else []
-    match state.phase:
-        case Phase.READY:
-            return [*(["baseline"] if plan.takes_baseline else []), *again]
-        case Phase.BASELINED:
-            is_green = state.baseline is not None and state.baseline.standing == "green"
-            return audit if is_green and not plan.needs_round else again
-        case Phase.WORKING | Phase.WORKED:
-            critique = [f"critique-{number}"] if plan.is_scored and state.critique is None else []
-            return [*critique, *([f"validate-{number}"] if plan.validators else []), *audit]
-        case Phase.VALIDATED if not state.decided_by_validators:
-            return audit
-        case Phase.VALIDATED | Phase.JUDGED:
-            return [] if state.verdict is not None and state.verdict.complete else again
-        case _:
-            return again if state.phase is Phase.CONFIRMED and not state.confirmed else []
+def _started(state: RunState, event: events.RunStarted) -> RunState:
+    return state.with_budget(deadline_at=event.deadline_at).replace(
+        models=event.models,
+        workspace=event.workspace,
+        sandbox=event.sandbox,
+        check_environment=event.check_environment,
+        external=bool(event.agent_command),
+        agent_command=event.agent_command,
+        goal_file=event.goal_file,
+        handed=event.handed,
+        notes=event.notes,
+        labels=event.labels,
+    )
 
 
-_PROMPTED = "prompted calling awaiting"
-"""Fields of a state in which the agent has a prompt."""
-_OF_A_ROUND = f"validators refusal block_report leaked check_labels changed_checks critique refinements {_PROMPTED}"
+def _ended(state: RunState, event: events.RunEnded) -> RunState:
+    record, stop = record_status(event.stop_reason)
+    step = None if event.status is GoalStatus.COMPLETE else state.memory.current_step
+    ended = state.with_memory(stop_reason=stop, current_step=step).replace(
+        goal=state.goal.model_copy(update={"status": record}),
+        phase=Phase.ENDED,
+        left=state.left if state.phase is Phase.ENDED else state.phase,
+        status=event.status,
+        stop_reason=event.stop_reason,
+        message=event.message,
+        signal=event.signal if event.status is GoalStatus.CANCELLED else state.signal,
+    )
+    return _count_usage(ended)
+
+
+def resumed(state: RunState, event: events.RunResumed) -> RunState:
+    """Return the state of a resumed run; a run that cannot be resumed stays as it is."""
+    if state.stop_reason in FINAL:
+        return state
+    if state.stop_reason is StopReason.DENIED:  # the run does not end with the same denial again
+        state = state.with_approvals(lambda item: item.refused, told=True)
+    before = state.interruption or Interruption()
+    changed = tuple(dict.fromkeys((*before.changed, *event.changed)))
+    interruption = before.model_copy(update={"note": event.note or before.note, "changed": changed})
+    again = with_cut(state, event.in_flight).with_memory(stop_reason=None).with_budget(deadline_at=event.deadline_at)
+    again = again.replace(
+        goal=state.goal.model_copy(update={"status": "active"}),
+        plan=event.plan,
+        status=GoalStatus.RUNNING,
+        stop_reason=None,
+        message="",
+        signal=None,
+        ended_at="",
+        stall=Stall(),
+        unread=0,
+        unstable=0,
+        leaks=0,
+        obstacle="",
+        obstacles=0,
+        resumes=state.resumes + 1,
+        sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
+        interruption=None if interruption == Interruption() else interruption,
+        outside=tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
+    )
+    return _at_valid_phase(again, state, event)
+
+
+def _at_valid_phase(again: RunState, state: RunState, event: events.RunResumed) -> RunState:
+    """Return the resumed state at the last phase whose result is still valid; `state` is that before."""
+    phase, verdict = state.left if state.phase is Phase.ENDED else state.phase, state.verdict
+    had_obstacle = state.obstacle and phase is Phase.VALIDATED
+    had_leak = state.leaked and phase in (Phase.WORKED, Phase.VALIDATED)
+    if had_obstacle or had_leak:
+        # A person may have removed what kept the validators from running, or what changed the workspace.
+        return again.replace(phase=Phase.WORKED, snapshot=event.snapshot or state.snapshot)
+    if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
+        return again.replace(phase=Phase.READY)  # a person may have corrected what the baseline checks
+    if phase is Phase.CONFIRMED and state.confirmed:
+        refuted = verdict.blocked if verdict is not None else ""
+        return again.replace(phase=Phase.JUDGED, confirmed="", refuted=refuted)
+    is_proven = phase in (Phase.JUDGED, Phase.CONFIRMED) and verdict is not None and verdict.complete
+    if event.changed and (is_proven or phase in (Phase.WORKED, Phase.VALIDATED)):  # the files are different now
+        return again.replace(phase=state.unchecked, snapshot=event.snapshot)
+    return again.replace(phase=phase)
+
+
+# Usage.
+
+
+def _used(state: RunState, account: Account, usage: Usage) -> RunState:
+    """Return the state after a model call, or a part of an agent's turn, reported its usage."""
+    last, call = state.last_call, usage
+    if usage.calls or usage.known_cost_usd:
+        # An agent may report tokens on one line and dollars on the next.
+        if state.external and state.awaiting is None and account in last and not usage.calls:
+            call = last[account] + usage
+        last = {**last, account: call}
+    return with_cut(state, {account: usage}).replace(last_call=last)
+
+
+def with_cut(state: RunState, cut: Mapping[Any, Usage]) -> RunState:
+    """Return the state with more usage by account, such as the estimate for calls that were running when a process ended."""
+    more = {account: state.usage.get(account, Usage()) + usage for account, usage in cut.items()}
+    return _count_usage(state.replace(usage={**state.usage, **more}, awaiting=None))
+
+
+def _count_usage(state: RunState) -> RunState:
+    """Return the state with the current usage in its budget."""
+    total = state.spent()
+    cents = None if total.cost_usd is None else round(total.cost_usd * 100, 6)
+    return state.with_budget(token_estimate=total.known_tokens, cost_cents=cents)
+
+
+def _in_flight(state: RunState) -> Account | None:
+    """Return the account whose usage becomes unknown if the process ends while a tool runs or a person decides.
+
+    An external agent reports its usage at the end of a turn; the model of the built-in agent is idle at that time.
+    """
+    return state.awaiting if state.external else None
+
+
+# The agent's turn.
 
 
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
-    begun = updates.begun(state, f"round-{event.round}").with_memory(proposed_stop="")
-    fresh = updates.withdrawn(begun, lambda _: True).reset(f"{_OF_A_ROUND} {updates.NOT_CHECKED}")
-    return fresh.replace(phase=Phase.WORKING, round=event.round)
+    begun = with_step(state, f"round-{event.round}").with_memory(proposed_stop="")
+    return _unprompted(_withdrawn(begun, lambda _: True)).replace(
+        phase=Phase.WORKING,
+        round=event.round,
+        validators=(),
+        refusal="",
+        leaked=(),
+        leaks=0,
+        obstacle="",
+        obstacles=0,
+        check_labels=(),
+        changed_checks=None,
+        critique=None,
+        refinements=0,
+    )
+
+
+def _unprompted(state: RunState) -> RunState:
+    """Return the state before the agent has a prompt."""
+    return state.replace(block_report="", prompted=False, calling=None, awaiting=None)
 
 
 def _scored(
@@ -171,12 +284,12 @@ def _scored(
     match event:
         case events.CritiqueStarted():
             awaiting = event.account if event.account in state.models else None
-            return updates.begun(state, f"critique-{event.round}").replace(awaiting=awaiting)
+            return with_step(state, f"critique-{event.round}").replace(awaiting=awaiting)
         case events.CritiqueFinished():
             critique = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
-            return updates.ended(state).replace(critique=critique, awaiting=None)
+            return with_step_done(state).replace(critique=critique, awaiting=None)
         case events.RefinementStarted():
-            begun = updates.begun(state, f"round-{event.round}").reset(f"block_report {_PROMPTED}")
+            begun = _unprompted(with_step(state, f"round-{event.round}"))
             return begun.replace(phase=Phase.WORKING, refinements=event.number)
 
 
@@ -195,14 +308,6 @@ def _called(state: RunState, call: str) -> RunState:
     return used.replace(calling=call, awaiting=_in_flight(state))
 
 
-def _in_flight(state: RunState) -> Account | None:
-    """Return the account whose usage becomes unknown if the process ends while a tool runs or a person decides.
-
-    An external agent reports its usage at the end of a turn; the model of the built-in agent is idle at that time.
-    """
-    return state.awaiting if state.external else None
-
-
 def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     reported = event.observation.reported_by
     refs = (*state.memory.tool_result_refs, event.tool_call_id)[-KEPT:]
@@ -216,11 +321,11 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
 
 def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
-    seen = updates.ended(state.with_evidence([event.response.id] if event.response else []))
+    seen = with_step_done(state.with_evidence([event.response.id] if event.response else []))
     # Files that checks write between two rounds, such as `outputs`, are not changes of the agent.
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
     # Approvals of its tool calls are void after a turn.
-    return updates.withdrawn(seen, lambda item: item.kind not in ("complete", "checks")).replace(
+    return _withdrawn(seen, lambda item: item.kind not in ("complete", "checks")).replace(
         phase=Phase.WORKED,
         snapshot=event.snapshot,
         content=content,
@@ -234,27 +339,32 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     )
 
 
+# Checks and verdicts.
+
+
 def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
-    seen = updates.ended(state.with_evidence([item.id for item in (*event.observations, *event.concealed)]))
+    seen = with_step_done(state.with_evidence([item.id for item in events.observations_of(event)]))
     ran_on = event.snapshot or state.base
-    taken = seen.reset("leaked refusal changed_checks").replace(
+    taken = seen.replace(
         phase=Phase.BASELINED,
         baseline=Baseline(standing=event.standing, reason=event.reason, results=event.results),
         validators=event.results,
+        leaked=(),
+        refusal="",
+        changed_checks=None,
         snapshot=ran_on,
         content=ran_on.id if ran_on else "",
     )
     # A baseline that decides is iteration 1.
     decides = event.standing == "green" and not state.plan.has_judge and not state.plan.needs_round
-    return updates.decided(taken, verdict_of(event.results)) if decides else taken
+    return _decided(taken, verdict_of(event.results)) if decides else taken
 
 
 def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
-    seen = [item.id for item in (*event.observations, *event.concealed)]
     obstacle, changed = obstacle_of(event.results), event.changed_checks
-    about = state.newest_approval(kind="checks", snapshot=changed.key) if changed is not None else None
-    denied = about if about is not None and about.decision == "denied" and not obstacle else None
-    ran = updates.ended(state.with_evidence(seen)).replace(
+    denied = None if changed is None or obstacle else _denial_of(state, changed)
+    seen = with_step_done(state.with_evidence([item.id for item in events.observations_of(event)]))
+    ran = seen.replace(
         phase=Phase.VALIDATED,
         validators=event.results,
         refusal=event.refusal,
@@ -273,9 +383,9 @@ def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
         # With an obstacle the round is not decided. The agent gets no feedback about it, as it cannot remove it.
         return ran
     if changed is not None and denied is not None:
-        return updates.not_accepted(ran, changed, denied)
+        return _not_accepted(ran, changed, denied)
     # A person may still accept the agent's versions of the checks: the round is then counted as passed.
-    return updates.decided(ran, verdict_of(event.results, event.refusal, event.protected_changes))
+    return _decided(ran, verdict_of(event.results, event.refusal, event.protected_changes))
 
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
@@ -286,9 +396,9 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
         criteria = tuple(dict.fromkeys((*goal.derived_criteria, *derived)))
         goal = goal.model_copy(update={"derived_criteria": criteria})
     # The evidence of an audit is the first observation that it cites, else the newest one.
-    known = {f"o{number}" for number in range(1, state.observations + 1)}
-    evidence = next((name for name in verdict.cited if name in known), "".join(state.memory.evidence_refs[-1:]))
-    judged = updates.asked(updates.ended(state, evidence), verdict.questions).replace(
+    numbered = {f"o{number}" for number in range(1, state.observations + 1)}
+    evidence = next((name for name in verdict.cited if name in numbered), "".join(state.memory.evidence_refs[-1:]))
+    judged = _asked(with_step_done(state, evidence), verdict.questions).replace(
         phase=Phase.JUDGED,
         goal=goal,
         unstable=state.unstable + 1 if event.stale_only else 0,
@@ -296,4 +406,190 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
         leaked=(),
         awaiting=None,
     )
-    return updates.decided(judged, verdict)
+    return _decided(judged, verdict)
+
+
+def _decided(state: RunState, verdict: GoalVerdict) -> RunState:
+    """Count the round, with this verdict; it is not complete if a person refused the completion of this snapshot."""
+    refused = state.completion
+    if verdict.complete and refused is not None and refused.refused:
+        verdict = verdict.model_copy(update={"complete": False, "missing": _refusal(refused)})
+    feedback = feedback_of(verdict, state.validators)
+    now = _count_round(state, passed=verdict.complete, feedback=feedback, score=verdict.score)
+    return now.replace(verdict=verdict, stall=_stalled(now, verdict))
+
+
+def _count_round(state: RunState, *, passed: bool, feedback: str | None = None, score: float = 0.0) -> RunState:
+    """Count the round once, however often it is checked: an iteration is a turn of the agent that was checked.
+
+    A baseline counts only if it decides the run.
+    """
+    if state.round == 0 and not passed:
+        return state
+    again = state.counted == state.round
+    number = state.iterations if again else state.iterations + 1
+    earlier = state.attempts[:-1] if again else state.attempts
+    attempt = GoalAttempt(attempt=number, passed=passed, feedback=feedback, score=score)
+    counted = state.replace(iterations=number, counted=state.round, attempts=(*earlier, attempt)[-KEPT:])
+    return counted.with_budget(iteration_count=number)
+
+
+def _stalled(state: RunState, verdict: GoalVerdict) -> Stall:
+    """Compare the round with the two kinds of rounds before it: same content, same results, same things missing.
+
+    The response belongs to the content if it is the deliverable or a callable checks it, because no snapshot shows it.
+    Rounds that alternate between two states count like rounds that stay the same.
+    """
+    content = (state.content or (state.snapshot.id if state.snapshot else ""), state.response or state.said)
+    if verdict.complete or not any(content):
+        return Stall()
+    checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
+    missing: object = normalised(verdict.missing)
+    if verdict.source == "judge" and verdict.criteria:  # the judge's words vary, the criteria do not
+        missing = tuple((item.criterion, item.satisfied) for item in verdict.criteria)
+    key, last = repr((content, checks, missing)), state.stall
+    rounds = last.rounds + 1 if key in (last.key, last.before) else 1
+    return Stall(key=key, before=last.before if key == last.key else last.key, rounds=rounds)
+
+
+# What a person decides.
+
+
+def _approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
+    """Return the state with an approval request of the time `at` (ISO 8601). It replaces an older one for the same action."""
+
+    def is_replaced(item: Approval) -> bool:
+        if event.kind in ("complete", "checks"):
+            return item.kind == event.kind
+        return item.tool_call_id == event.tool_call_id
+
+    approval = Approval(
+        id=event.approval_id,
+        kind=event.kind,
+        action=event.action,
+        rule=event.rule,
+        requested_at=at,
+        expires_at=event.expires_at,
+        evidence_refs=event.evidence_refs,
+        tool_call_id=event.tool_call_id,
+        snapshot=event.snapshot,
+        preview=event.preview,
+    )
+    state = _withdrawn(state, is_replaced)
+    return state.replace(approvals=(*state.approvals, approval)[-KEPT:], requested=state.requested + 1)
+
+
+def _withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:
+    """Return the state with the waiting approvals for which `about` is true withdrawn."""
+    return state.with_approvals(lambda item: item.decision is None and about(item), decision="withdrawn")
+
+
+def _approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) -> RunState:
+    """Return the state after a decision. Only the first decision on an approval counts.
+
+    A denial stops the working memory. (Source: apply_event of Goals and State.)
+    """
+    about = next((item for item in state.approvals if item.id == event.approval_id), None)
+    refs = (*state.memory.approval_refs, event.approval_id)[-KEPT:]
+    # Without the agent's versions of the checks, the round is red and the run goes on.
+    goes_on = state.plan.approvals.on_deny != "stop" or (about is not None and about.kind == "checks")
+    stop = "blocked" if event.decision != "approved" and not goes_on else None
+    state = state.with_memory(approval_refs=refs, stop_reason=stop)
+    if about is None or about.decision is not None:
+        return state
+    state = state.with_approvals(
+        lambda item: item.id == event.approval_id,
+        decision=event.decision,
+        by=event.by,
+        reason=event.reason,
+        guarded=event.guarded,
+        decided_at=at,
+    )
+    if event.decision == "approved" and not event.guarded:
+        state = state.with_label(Label.UNGUARDED)
+    by = f" by {event.by}" if event.by else ""
+    words = "has expired" if event.decision == "expired" else f"was {event.decision}{by}"
+    state = _with_message(state, f"{event.approval_id} {words}")
+    approval = next(item for item in state.approvals if item.id == event.approval_id)
+    if approval.kind == "checks":
+        return _checks_decided(state, approval)
+    if approval.kind == "complete" and approval.refused:
+        return _refused(state, approval)
+    if approval.kind == "complete" and event.changed and event.snapshot is not None:
+        # The workspace changed after the approval: it is checked, and approved, again.
+        return state.replace(phase=state.unchecked, snapshot=event.snapshot)
+    return state
+
+
+def _refused(state: RunState, approval: Approval) -> RunState:
+    """Return the state after a refused completion: the round failed, and the person's reason is the feedback."""
+    if state.verdict is None:
+        return state
+    missing = _refusal(approval)
+    verdict = state.verdict.model_copy(update={"complete": False, "missing": missing})
+    last = [item.model_copy(update={"passed": False, "feedback": missing}) for item in state.attempts[-1:]]
+    return state.replace(verdict=verdict, attempts=(*state.attempts[:-1], *last))
+
+
+def _refusal(approval: Approval) -> str:
+    """Return the feedback about a refused completion."""
+    decision = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
+    return f"the owner did not accept the result ({decision})"
+
+
+def _denial_of(state: RunState, changed: events.ChangedChecks) -> Approval | None:
+    """Return the denial of these versions of the checks, if a person has denied them."""
+    about = state.newest_approval(lambda item: item.kind == "checks" and item.snapshot == changed.key)
+    return about if about is not None and about.decision == "denied" else None
+
+
+def _checks_decided(state: RunState, approval: Approval) -> RunState:
+    """Return the state after a decision on changed checks."""
+    changed = state.changed_checks
+    if changed is None or approval.snapshot != changed.key:
+        return state
+    if approval.decision != "approved":
+        return _not_accepted(state, changed, approval)
+    if state.plan.has_judge:
+        # The judge needs the accepted results as observations: the validators run with these versions.
+        if state.phase is Phase.ENDED:
+            return state.replace(changed_checks=None, left=Phase.WORKED)
+        return state.replace(changed_checks=None, phase=Phase.WORKED)
+    labels = (*state.check_labels, Label.CHECKS_CHANGED.about(", ".join(changed.paths)))
+    accepted = state.replace(validators=changed.results, changed_checks=None, check_labels=labels)
+    return _decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
+
+
+def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Approval) -> RunState:
+    """Return the state in which the agent's versions of the checks were refused: the round fails."""
+    reason = f" ({approval.reason})" if approval.reason else ""
+    verdict = verdict_of(state.validators, f"Your changes to {', '.join(changed.paths)} were not accepted{reason}.")
+    return _decided(state.replace(changed_checks=None), verdict)
+
+
+def _asked(state: RunState, questions: tuple[str, ...]) -> RunState:
+    """Return the state with more open questions, each once."""
+    return state.with_memory(open_questions=tuple(dict.fromkeys((*state.memory.open_questions, *questions))))
+
+
+def _answered(state: RunState, event: events.QuestionAnswered) -> RunState:
+    """Return the state with the question closed; the answer is part of the next prompt."""
+    still_open = tuple(question for question in state.memory.open_questions if question != event.question)
+    is_new = event.observation is not None
+    closed = state.with_memory(open_questions=still_open).with_evidence([event.evidence_ref], new=is_new)
+    closed = _with_message(closed, f"the question was answered{f' by {event.by}' if event.by else ''}")
+    if not is_new:  # a tool result contained the answer
+        return closed
+    interruption = state.interruption or Interruption()
+    answers = (*interruption.answers, (event.question, event.answer))
+    return closed.replace(interruption=interruption.model_copy(update={"answers": answers}))
+
+
+def _with_message(state: RunState, decision: str) -> RunState:
+    """Return the state with a message about a decision and what still waits, if the run ended waiting for a person."""
+    if state.stop_reason not in (StopReason.APPROVAL_REQUIRED, StopReason.QUESTION_OPEN):
+        return state
+    run = state.goal.run_id
+    waits = [f"{item.id} still waits for a person: goal approve {run} {item.id}" for item in state.waiting]
+    waits += [f'still open: {question}\ngoal answer {run} "..."' for question in state.memory.open_questions]
+    return state.replace(message="\n".join([decision, *(waits or [f"goal resume {run} goes on"])]))

@@ -49,7 +49,7 @@ def shortfall(state: RunState) -> Shortfall | None:
 def lifting(state: RunState) -> str:
     """Return the options of `goal resume` for a run whose budgets can no longer be checked."""
     names = [found.budget for found in shortfalls(state) if found.unknown]
-    allow, lift = ways_on(vars(state.plan), dict.fromkeys(LIMIT_OPTIONS, 0), "", names)
+    allow, lift = ways_on(state.plan.limits, dict.fromkeys(LIMIT_OPTIONS, 0), "", names)
     return (
         f"goal resume {state.goal.run_id} {allow} continues and counts only what is known; {lift} lifts the limit"
         " (in a goal file: [budget] allow_unenforced)"

@@ -63,12 +63,19 @@ class Usage(Frozen):
         return self._combined(before, -1)
 
     def _combined(self, other: Usage, sign: int) -> Usage:
-        fields = {name: (getattr(self, name) or 0) + sign * (getattr(other, name) or 0) for name in Usage.model_fields}
-        for name in ("cost_usd", "known_cost_usd", "estimated_tokens"):
-            fields[name] = max(fields[name], 0)
-        if self.cost_usd is None or other.cost_usd is None:
-            fields["cost_usd"] = None
-        return Usage(**fields)
+        cost = None
+        if self.cost_usd is not None and other.cost_usd is not None:
+            cost = max(self.cost_usd + sign * other.cost_usd, 0.0)
+        return Usage(
+            input_tokens=(self.input_tokens or 0) + sign * (other.input_tokens or 0),
+            output_tokens=(self.output_tokens or 0) + sign * (other.output_tokens or 0),
+            cost_usd=cost,
+            known_cost_usd=max(self.known_cost_usd + sign * other.known_cost_usd, 0.0),
+            calls=self.calls + sign * other.calls,
+            retries=self.retries + sign * other.retries,
+            estimated_tokens=max(self.estimated_tokens + sign * other.estimated_tokens, 0),
+            uncounted_calls=self.uncounted_calls + sign * other.uncounted_calls,
+        )
 
 
 class AgentSession(Frozen):

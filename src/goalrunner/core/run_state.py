@@ -191,10 +191,6 @@ class RunState(Frozen):
         """Return the state with other fields."""
         return self.model_copy(update=changes)
 
-    def reset(self, names: str) -> RunState:
-        """Return the state in which these fields, a list of words, have their defaults."""
-        return self.replace(**{name: RunState.model_fields[name].default for name in names.split()})
-
     def with_memory(self, **changes: Any) -> RunState:
         """Return the state with other fields of its working memory."""
         return self.replace(memory=self.memory.model_copy(update=changes))
@@ -247,10 +243,10 @@ class RunState(Frozen):
     def waiting(self) -> tuple[Approval, ...]:
         return tuple(approval for approval in self.approvals if approval.decision is None)
 
-    def newest_approval(self, **wanted: object) -> Approval | None:
-        """Return the newest approval with these fields that is not withdrawn; None if there is none."""
+    def newest_approval(self, about: Callable[[Approval], bool]) -> Approval | None:
+        """Return the newest approval for which `about` is true and that is not withdrawn; None if there is none."""
         for item in reversed(self.approvals):
-            if item.decision != "withdrawn" and all(getattr(item, name) == value for name, value in wanted.items()):
+            if item.decision != "withdrawn" and about(item):
                 return item
         return None
 
@@ -262,7 +258,7 @@ class RunState(Frozen):
     @property
     def completion(self) -> Approval | None:
         """The newest approval of the completion for the current snapshot."""
-        return self.newest_approval(kind="complete", snapshot=self.subject)
+        return self.newest_approval(lambda item: item.kind == "complete" and item.snapshot == self.subject)
 
     @property
     def approved_checks(self) -> frozenset[str]:

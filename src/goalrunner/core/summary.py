@@ -16,7 +16,7 @@ from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import ArtifactRef, Claim, EvidenceRow, Observation, Snapshot, Trail, TranscriptRef
-from goalrunner.core.outcome import ApprovalFacts, ApprovalRow, GoalOutcome, GoalStatus, Usage
+from goalrunner.core.outcome import ApprovalFacts, ApprovalRow, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
@@ -69,10 +69,8 @@ class EvidenceIndex:
         """Process one record."""
         event = record.event
         self.history.add(event)
-        found = observations_of(event)
-        self.observations.update((item.id, item) for item in found)
-        concealed = event.concealed if isinstance(event, events.BaselineTaken | events.ValidatorsFinished) else ()
-        self.items.extend(item for item in found if item not in concealed)
+        self.observations.update((item.id, item) for item in events.observations_of(event))
+        self.items.extend(events.shown_observations(event))
         match event:
             case events.RoundStarted(round=number):
                 self._round = number
@@ -154,21 +152,6 @@ def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[Evide
     return state, index.rows(state) if state else ()
 
 
-def observations_of(event: events.Event) -> tuple[Observation, ...]:
-    """Return the observations in an event."""
-    match event:
-        case events.ToolResultRecorded():
-            return (event.observation,)
-        case events.BaselineTaken() | events.ValidatorsFinished():
-            return (*event.observations, *event.concealed)
-        case events.RoundFinished(response=Observation() as response):
-            return (response,)
-        case events.QuestionAnswered(observation=Observation() as answer):
-            return (answer,)
-        case _:
-            return ()
-
-
 def last_verdict(state: RunState) -> GoalVerdict | None:
     """Return the last verdict; None only if no round was checked. One that is not complete says what is missing."""
     verdict, problem = state.verdict, state.audit_problem
@@ -199,7 +182,7 @@ def outcome_of(state: RunState, run_path: str = "", *, lost: bool = False) -> Go
         verdict=last_verdict(state),
         attempts=state.attempts,
         usage=state.accounts(over=lost or None),
-        limits=state.plan.model_dump(include={"max_iterations", "timeout", "tokens", "cost_usd"}),
+        limits=state.plan.limits,
         models=state.models,
         workspace=state.workspace,
         changes=state.changes,
@@ -223,17 +206,6 @@ def approval_row(item: Approval) -> ApprovalRow:
     about = item.model_dump(include=set(ApprovalFacts.model_fields))
     diff = item.preview.sha256 if item.preview else ""
     return ApprovalRow(**about, decision=item.decision or "waiting", diff=diff)
-
-
-def spend_of(usage: Mapping[str, Usage]) -> dict[str, Any]:
-    """Return the fields of a summary about usage."""
-    judge, total = usage.get("judge", Usage()), sum(usage.values(), Usage())
-    return {
-        **total.model_dump(include={"estimated_tokens", "uncounted_calls", "cost_usd", "known_cost_usd"}),
-        "tokens": total.known_tokens,
-        "judge_tokens": judge.known_tokens,
-        "judge_cost_usd": judge.cost_usd,
-    }
 
 
 _MODELS: dict[str, Any] = {"goal": Goal, "outcome": GoalOutcome, "state": RunState, "events": Record}

@@ -37,7 +37,7 @@ class Approvals:
         state = self._journal.state
         shown = self._parts.redact(preview)
         kept = self._journal.artifacts.put(shown.encode(errors="replace")) if shown else None
-        approval = state.newest_approval(tool_call_id=tool_call_id, used=False)
+        approval = state.newest_approval(lambda item: item.tool_call_id == tool_call_id and not item.used)
         asked = (approval.kind, approval.action, approval.preview) if approval is not None else None
         if approval is None or asked != (kind, self._parts.redact(text), kept):  # it was not requested before a crash
             approval = self._request(kind, text, rule, tool_call_id=tool_call_id, preview=kept)

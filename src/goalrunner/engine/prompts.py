@@ -13,7 +13,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.messages import blocks_of, text_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.run_state import Interruption
-from goalrunner.core.state_updates import is_runners
+from goalrunner.core.steps import is_runners
 from goalrunner.core.summary import NOT_SAID
 
 ResumePrompt = str | Callable[[str | None], str | Sequence[Mapping[str, Any]]]

@@ -18,7 +18,7 @@ from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import Record
 from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, TranscriptRef
 from goalrunner.core.outcome import Usage
-from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of
+from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, Step, clean, cut, model_name, one_line
@@ -181,7 +181,7 @@ class RunPage:
             decided = verdict_of(event.results, event.refusal or ", ".join(event.leaked))
             has_judge = self._narrative.state is not None and "judge" in self._narrative.state.models
             here.verdict = None if decided.complete and has_judge else decided
-        known = {item.id: item for item in observations_of(event)}
+        known = {item.id: item for item in events.observations_of(event)}
         for entry, result in zip(entries, event.results, strict=False):
             entry.observation, entry.is_hidden = known.get(result.observation), result.hidden
             if result.hidden and isinstance(entry.line, Step):
