@@ -78,6 +78,7 @@ def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
         "grep -r sudo .",
         "bash -lc 'cd $HOME && make'",
         '"$VENV/bin/python" -m pytest',
+        "check() { ls; }; case $1 in a) check;; esac",
         "ls \\\n -l",
     ],
 )
@@ -105,7 +106,7 @@ def test_a_pattern_without_a_star_is_the_whole_command() -> None:
         "cat <<E\n$(date)\nE",
         ". <(echo ls)",
         "alias c=curl; c x",
-        "f() { ls; }; f",
+        "f() ls",
         "parallel ::: ls",
         "((ls) && (ls))",
     ],

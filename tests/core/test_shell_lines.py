@@ -30,6 +30,8 @@ WORDS: dict[str, list[str]] = {
     "for f in a b; do pytest $f; done": ["pytest $f"],
     "while read x; do a; done < f": ["read x", "a"],
     "! { grep -q x f; }": ["grep -q x f"],
+    "f() { a; }; f": ["a", "f"],
+    "case $1 in\n x | y) a;;\n (z)\n  b\nesac\nc": ["a", "b", "c"],
     "[ -f x ] && export A=1 B; unset C": ["[ -f x ]", "export A=1 B", "unset C"],
     "arr=(a b); echo ${arr[@]} ${X:-${Y:-z}} $((1 + 2))": ["", "echo ${arr[@]} ${X:-${Y:-z}} $((1 + 2))"],
     "> log curl x 2>&1": ["curl x"],
@@ -61,11 +63,12 @@ def test_a_line_is_split_into_its_commands(line: str) -> None:
         "fi",
         "for x do a; done",
         "echo >",
+        "f() a",
+        "case x in x) a",
+        "a;; b",
         "cat <<E\nx",
         # Valid, but not read.
-        "f() { a; }; f",
         "function f { a; }",
-        "case x in x) a;; esac",
         "[[ x =~ ^(a|b)$ ]]",
         "((a))",
         "echo $'a'",
@@ -112,6 +115,8 @@ LOST: dict[str, Lost | None] = {
     "pytest && a | b": None,
     "pytest && (a; b)": None,
     "if pytest; then b; fi; echo": None,
+    "case x in x) pytest;; y) a;; esac": None,
+    "f() { pytest; }; f": None,
     "for x in a; do pytest; done; echo": Lost(";", "echo"),
 }
 

@@ -12,6 +12,8 @@ from goalrunner.core.shell_programs import label, programs, started
 from goalrunner.core.tools import WRAPPERS
 
 THROUGH_OTHERS = (
+    "case x in x) git push;; esac",
+    "f() { git push; }; f",
     "! { git push; }",
     "env - git push",
     "env -i -u B A=1 git push",
@@ -71,8 +73,6 @@ NOT_UNDERSTOOD = (
     "eval 'git push'",
     "eval git push",
     "npx -c 'git push'",
-    "f() { git push; }; f",
-    "case x in x) git push;; esac",
     "A=$(git push)",
     "[ $(git push) ]",
     'echo "${X:-$(git push)}"',
@@ -188,6 +188,7 @@ def test_validators_see_the_innermost_programs_alone() -> None:
     assert names("sh -c 'a; b' | c") == [("a", ("sh",)), ("b", ("sh",)), ("c", ())]
     assert names("find . -name x | xargs pytest") == [("find", ()), ("pytest", ("xargs",))]
     assert names("echo $(pytest)") == [("echo", ())]
+    assert names("f() { pytest; }; f") == [("pytest", ()), ("f", ())]
     assert names("sudo") == [("sudo", ())]
     assert names("pytest 'unclosed") == []
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.validators.runners import RUNNERS, Summary
+from goalrunner.validators.runners import READERS, Summary
 from goalrunner.validators.suites import Output
 
 JEST = """\
@@ -71,7 +71,7 @@ CARGO_OK = f"{RESULT.format('ok', 2, 0)}\n   Doc-tests demo\n\nrunning 0 tests\n
 
 def last(runner: str, output: str) -> Summary | None:
     """The last summary that a runner prints in an output."""
-    (name,) = (one.name for one in RUNNERS if one.name.split()[0] == runner)
+    (name,) = (name for name in READERS if name.split()[0] == runner)
     return Output(output).last(name)
 
 

@@ -26,6 +26,7 @@ from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import Program, programs
+from goalrunner.core.tools import DAEMONS
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
@@ -34,8 +35,6 @@ from goalrunner.validators.command_lines import missing_program, syntax_error
 from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import Place, name_of
 
-# Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace.
-DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")
 _NAMED = 8  # paths that a line of `describe_checks` names
 _NOT_STARTED = (126, 127)  # exit codes of a shell that could not start a program
 

@@ -14,6 +14,7 @@ from goalrunner.app.agents import sign_in_check, ways_of
 from goalrunner.app.preflight import listed
 from goalrunner.checking.protection import is_test
 from goalrunner.core.goal_tables import BUILTIN
+from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROGRAM_FOLDERS, PROJECT_RUNNERS
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
 
@@ -33,7 +34,6 @@ _PYTEST = (
 )
 """Signs of pytest: patterns of a file's name and of its text."""
 _FORMATS = {"package.json": json.loads, "pyproject.toml": tomllib.loads, "Cargo.toml": tomllib.loads}
-_LOCKS = {"pnpm-lock.yaml": "pnpm test", "yarn.lock": "yarn test", "bun.lock": "bun run test"}
 
 Read = Callable[[str], str]  # returns the text of a file of the project; empty if there is none
 
@@ -105,11 +105,12 @@ def _python(names: frozenset[str], tests: frozenset[str], read: Read, has: Calla
         command = "python3 -m unittest" if is_package else f"python3 -m unittest discover -s {folder}"
         why = f"{modules[0]} uses unittest"
     settings = read("pyproject.toml")
-    starts = [f"{folder}/bin/" for folder in (".venv", "venv") if has(f"{folder}/bin/{command.partition(' ')[0]}")]
-    if "uv.lock" in names and has("uv"):
-        starts.append("uv run ")
-    if ("poetry.lock" in names or "[tool.poetry" in settings) and has("poetry"):
-        starts.append("poetry run ")
+    program = command.partition(" ")[0]
+    starts = [f"{folder}/" for folder in PROGRAM_FOLDERS if has(f"{folder}/{program}")]
+    for runner in ("uv", "poetry"):
+        is_used = PROJECT_RUNNERS[runner] in names or (runner == "poetry" and "[tool.poetry" in settings)
+        if is_used and has(runner):
+            starts.append(f"{runner} run ")
     if command:
         yield Found(f"{starts[0] if starts else ''}{command}", why)
     if "tox.ini" in names or "[tool.tox" in settings:
@@ -124,13 +125,14 @@ def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
     with suppress(ValueError, AttributeError):  # no JSON, or other values than tables
         script = " ".join(str(json.loads(read("package.json") or "{}").get("scripts", {}).get("test", "")).split())
     if script and "no test specified" not in script:
-        command = next((command for lock, command in _LOCKS.items() if lock in names), "npm test")
+        manager = next((manager for manager, lock in PACKAGE_MANAGERS.items() if lock in names), "npm")
+        command = f"{manager} {'run test' if manager == 'bun' else 'test'}"
         yield Found(command, f"package.json: scripts.test is {script}")
     if "Cargo.toml" in names:
         yield Found("cargo test", "Cargo.toml")
     if "go.mod" in names:
         yield Found("go test ./...", "go.mod")
-    make = next((name for name in ("Makefile", "makefile", "GNUmakefile") if name in names), "")
+    make = next((name for name in MAKEFILES if name in names), "")
     if make and (target := re.search(r"(?m)^(test|tests|check)\s*:(?!=)", read(make))):
         yield Found(f"make {target[1]}", f"{make}: target {target[1]}")
 

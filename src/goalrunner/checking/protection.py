@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from goalrunner.core.tools import MAKEFILES, TEST_RUNNERS
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import EntryPair
 
@@ -26,16 +27,15 @@ TESTS = (
 """Tests, as patterns of .gitignore. By default, those that exist at the start have their original content."""
 
 RUNNER_CONFIGURATION = (
-    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg",
-    "tox.ini", "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py", "package.json",
-    "jest.config.*", "jest.setup.*", "setupTests.*", "vitest.config.*", "vitest.setup.*", "vitest.workspace.*",
-    "vite.config.*", ".mocharc.*", "karma.conf.*", "ava.config.*", ".nycrc", ".nycrc.*", ".c8rc*",
-    "playwright.config.*", "cypress.config.*", "Makefile", "GNUmakefile", "makefile", "justfile", ".justfile",
-    "Taskfile.yml", "Taskfile.yaml", "pom.xml", ".mvn/", "*.gradle", "*.gradle.kts", "gradle.properties",
-    "buildSrc/", "gradle/wrapper/", "Directory.Build.*", "*.runsettings", "*.rake", "dart_test.yaml",
-    "CMakeLists.txt", "meson.build", "Rakefile", "composer.json", "deno.json", "deno.jsonc", "bunfig.toml",
-    ".npmrc", "hatch.toml", "tasks.py", "dodo.py", ".bazelrc", "nx.json", "turbo.json", "Cargo.toml",
-    ".cargo/config", ".cargo/config.toml", ".config/nextest.toml", "phpunit.xml", "phpunit.xml.dist", ".rspec",
+    *(name for runner in TEST_RUNNERS for name in runner.configuration),
+    *MAKEFILES,
+    "pyproject.toml", "setup.cfg", "tox.ini", "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py",
+    "usercustomize.py", "package.json", "karma.conf.*", "ava.config.*", ".nycrc", ".nycrc.*", ".c8rc*",
+    "playwright.config.*", "cypress.config.*", "justfile", ".justfile", "Taskfile.yml", "Taskfile.yaml", "pom.xml",
+    ".mvn/", "*.gradle", "*.gradle.kts", "gradle.properties", "buildSrc/", "gradle/wrapper/", "Directory.Build.*",
+    "*.runsettings", "*.rake", "dart_test.yaml", "CMakeLists.txt", "meson.build", "Rakefile", "composer.json",
+    "deno.json", "deno.jsonc", "bunfig.toml", ".npmrc", "hatch.toml", "tasks.py", "dodo.py", ".bazelrc", "nx.json",
+    "turbo.json", "phpunit.xml", "phpunit.xml.dist", ".rspec",
 )  # fmt: skip
 """What configures test runners."""
 

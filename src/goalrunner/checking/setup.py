@@ -15,6 +15,7 @@ from goalrunner.checking.environment import EnvironmentFailed
 from goalrunner.checking.protection import MANIFESTS
 from goalrunner.core.ports import Completion, Launcher, running
 from goalrunner.core.shell_programs import started
+from goalrunner.core.tools import PROJECT_RUNNERS
 from goalrunner.records.files import remove
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.system.launcher import SHELL, tail_of
@@ -163,10 +164,6 @@ def _remove_caches(product: Path) -> None:
             remove(product / cache)
 
 
-_PROJECT_RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "tox", "nox"})
-"""Programs that run a command in an environment of the project, wherever PATH leads."""
-
-
 def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout: Path, workspace: Path) -> list[Path]:
     """Return the files that make Python, started by one of the commands in a checkout, import from the live workspace.
 
@@ -176,7 +173,7 @@ def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout:
     prefixes = set[Path]()
     for command in commands:
         programs = [one for one in started(command)[0] if one.words and not one.module]
-        if not any(one.name in _PROJECT_RUNNERS for one in programs):
+        if not any(one.name in PROJECT_RUNNERS for one in programs):
             names = (str(checkout / one.words[0]) if "/" in one.words[0] else one.words[0] for one in programs)
             found = (shutil.which(name, path=env.get("PATH", os.defpath)) for name in names)
             prefixes |= {Path(program).parent.parent for program in found if program and _may_import(Path(program))}

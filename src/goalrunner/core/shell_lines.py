@@ -1,4 +1,4 @@
-"""A shell line is split into its commands. What is not read is an error: functions, `case`, arithmetic, deep substitutions.
+"""A shell line is split into its commands. What is not read is an error: arithmetic, deep substitutions, some quotes.
 
 The commands in substitutions (`$(...)`) are unknown, and the text of here-documents is no command.
 """
@@ -29,14 +29,14 @@ _MESSAGE = re.compile(r"\"\$\(cat <<'(\w+)'\n(?:(?!\1\n).*\n)*+\1\n\s*\)\"")
 _ARRAY = re.compile(r"\w+\+?=\([^()'\"`$]*\)")
 _BLANK = re.compile(r"(?:[ \t]|\\\n|#[^\n]*)+")
 _REDIRECTION = re.compile(r"\d*(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|&>>?")
-_OPERATOR = re.compile(r"&&|\|\|?|;|&|\n|\((?!\()|\)")
+_OPERATOR = re.compile(r"&&|\|\|?|;;?|&|\n|\((?!\()|\)")
 _LINE = re.compile(r"[^\n]*\n?")
 _QUOTED = re.compile(r"'[^']*'$")
 _BEHIND_WORD = " \t\n;&|()<>"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_CLOSING = {"if": "fi", "while": "done", "until": "done", "for": "done", "{": "}", "(": ")"}
+_CLOSING = {"if": "fi", "while": "done", "until": "done", "for": "done", "case": "esac", "{": "}", "(": ")"}
 _DIVIDING = frozenset({"then", "elif", "else", "do"})
-RESERVED = frozenset({*_CLOSING, *_CLOSING.values(), *_DIVIDING, "!", "case", "esac", "select", "function"})
+RESERVED = frozenset({*_CLOSING, *_CLOSING.values(), *_DIVIDING, "!", "select", "function"})
 """Words that have a meaning of their own at the beginning of a command."""
 
 
@@ -181,6 +181,19 @@ class _Tokens:
                 raise UnreadableError(f"the end {delimiter} of a here-document is missing")
 
 
+_State = Literal["start", "command", "closed", "for", "case", "patterns", "function", "body"]
+"""What is read: the start of a command, its words, what follows the end of a group, the words of `for` or `case`, a pattern
+of `case`, `()` behind the name of a function, or the start of the function's body."""
+_STATES_OF_OPENINGS: dict[str, _State] = {"for": "for", "case": "case"}
+_NEXT_STATES: dict[tuple[_State, str], _State] = {
+    ("for", ";"): "start",
+    ("for", "\n"): "start",
+    ("case", "in"): "patterns",
+    ("patterns", ")"): "start",
+    ("function", ")"): "body",
+}
+
+
 @dataclass(frozen=True)
 class _Group:
     """A group that is not closed: the word that opened it, and what holds for it and for the commands in it."""
@@ -188,6 +201,7 @@ class _Group:
     opening: str
     outer: Command
     inner: Command
+    is_function: bool
 
 
 class _Splitter:
@@ -202,11 +216,13 @@ class _Splitter:
         """What holds for all commands of a pipeline."""
         self._words: list[str] = []
         self._assignments: list[str] = []
-        self._state: Literal["start", "command", "names", "closed"] = "start"
-        """names: in the list of `for`; closed: behind the end of a group."""
+        self._state: _State = "start"
 
     def add(self, part: str, is_word: bool) -> None:
         """Add a part. Raise UnreadableError if it is out of place."""
+        if self._state in ("for", "case", "patterns", "function", "body"):
+            self._skip(part, is_word)
+            return
         may_be_reserved = is_word and self._state in ("start", "closed")
         if part == ")" or (may_be_reserved and part in _CLOSING.values()):
             self._close(part)
@@ -218,16 +234,26 @@ class _Splitter:
             self._end(part)
         elif self._state == "start" and part == "!":
             self._around = replace(self._around, negated=not self._around.negated)
-        elif (
-            (may_be_reserved and part in RESERVED) or self._state == "closed" or (self._state, part) == ("names", "do")
-        ):
+        elif (may_be_reserved and part in RESERVED) or self._state == "closed":
             raise UnreadableError(f"`{part}` is not read here")
-        elif self._state != "names":
+        else:
             self._state = "command"
             if self._words or not _ASSIGNMENT.match(part):
                 self._words.append(part)
             else:
                 self._assignments.append(part)
+
+    def _skip(self, part: str, is_word: bool) -> None:
+        """Skip what is no command, up to the next one."""
+        may_have = {"for": (), "case": ("\n",), "patterns": ("\n", "|", "("), "function": (), "body": ("\n",)}
+        if self._state == "patterns" and part == "esac":
+            self._close(part)
+        elif self._state == "body" and part in ("{", "("):
+            self._open(part, is_function=True)
+        elif following := _NEXT_STATES.get((self._state, part)):
+            self._state = following
+        elif part not in may_have[self._state] and (not is_word or part == "do" or self._state in ("function", "body")):
+            raise UnreadableError(f"`{part}` is out of place")
 
     def finish(self) -> Iterator[Command]:
         """Yield the commands, with what becomes of their exit codes."""
@@ -240,12 +266,12 @@ class _Splitter:
         for index, command in enumerate(self._commands):
             yield replace(command, lost=self._lost(index), last=index + 1 == len(self._commands))
 
-    def _open(self, part: str) -> None:
-        is_optional = self._around.optional or part not in "({"
+    def _open(self, part: str, *, is_function: bool = False) -> None:
+        is_optional = self._around.optional or is_function or part not in "({"
         inner = replace(self._around, optional=is_optional)
-        self._groups.append(_Group(part, self._around, inner))
+        self._groups.append(_Group(part, self._around, inner, is_function))
         self._around = inner
-        self._state = "names" if part == "for" else "start"
+        self._state = _STATES_OF_OPENINGS.get(part, "start")
 
     def _close(self, part: str) -> None:
         if self._state == "command":
@@ -253,6 +279,8 @@ class _Splitter:
         group = self._groups.pop() if self._groups else None
         if group is None or _CLOSING[group.opening] != part or self._is_incomplete():
             raise UnreadableError(f"`{part}` is out of place")
+        if group.is_function and self._commands:
+            self._behind[-1] = ("()", len(self._groups))
         self._around = group.outer
         self._state = "closed"
 
@@ -266,20 +294,23 @@ class _Splitter:
 
     def _end(self, operator: str) -> None:
         """End a command or a group with the operator behind it."""
-        if self._state == "start":
-            if operator != "\n":
-                raise UnreadableError(f"a command is missing before {operator!r}")
+        is_branch = operator == ";;" and bool(self._groups) and self._groups[-1].opening == "case"
+        if operator == "(" and self._state == "command" and len(self._words) == 1 and not self._assignments:
+            self._words.clear()
+            self._state = "function"
             return
-        if operator == "(":
-            raise UnreadableError("functions are not read")
+        if operator == "(" or (operator == ";;" and not is_branch):
+            raise UnreadableError(f"`{operator}` is out of place")
+        if self._state == "start" and operator != "\n" and not is_branch:
+            raise UnreadableError(f"a command is missing before `{operator}`")
         if self._state == "command":
             self._add_command(operator)
-        elif self._state == "closed" and self._commands:
+        elif self._state == "closed" and self._commands and self._behind[-1][0] != "()":
             self._behind[-1] = (operator, len(self._groups))
-        if operator != "|":
+        if operator != "|" and self._state != "start":
             self._around = self._groups[-1].inner if self._groups else Command()
             self._around = replace(self._around, fallback=self._around.fallback or operator == "||")
-        self._state = "start"
+        self._state = "patterns" if is_branch else "start"
 
     def _add_command(self, operator: str) -> None:
         command = replace(
@@ -307,18 +338,23 @@ class _Splitter:
             ends_pipe = operator == "|" and (at == index or operator_depth < depth)
             depth = operator_depth
             if ends_pipe:
-                end = next(end for end in range(at, len(self._behind)) if self._behind[end][0] != "|")
-                return Lost("|", " ".join(self._commands[end].words))
+                while at < len(self._behind) and self._behind[at][0] == "|":
+                    at += 1  # noqa: PLW2901 - the last command of the pipeline
+                return Lost("|", self._words_of(at))
             if operator == "||":
-                return Lost("||", " ".join(self._commands[at + 1].words))
+                return Lost("||", self._words_of(at + 1))
             if operator == "&":
                 return Lost("&")
             if operator in (";", "\n"):
                 is_last = at + 1 == len(self._commands)
-                return None if is_last else Lost(";", " ".join(self._commands[-1].words))
+                return None if is_last else Lost(";", self._words_of(-1))
             if operator not in ("|", "&&"):
                 break
         return None
+
+    def _words_of(self, index: int) -> str:
+        commands = self._commands[index:]
+        return " ".join(commands[0].words) if commands else ""
 
 
 def _without_quotes(word: str) -> str:

@@ -8,6 +8,117 @@ SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 
 
 @dataclass(frozen=True)
+class TestRunner:
+    """A program that runs tests. Texts are lists of words."""
+
+    name: str
+    programs: str
+    """The names by which it is called."""
+    idle: str = ""
+    """Options with which it runs no test at all."""
+    filters: str = ""
+    """Options that select tests."""
+    varying: str = ""
+    """Options with which the selection of tests depends on what changed or failed before."""
+    commands: str = ""
+    """Subcommands that run tests; empty: it needs none."""
+    option: str = ""
+    """The option that makes the program a test runner."""
+    is_module: bool = False
+    """Whether it is only started with `python -m`."""
+    configuration: tuple[str, ...] = ()
+    """Its files, as patterns of .gitignore."""
+
+
+PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
+"""pytest's exit codes for a usage error, and if no test was selected."""
+
+PYTEST = TestRunner(
+    name="pytest",
+    programs="pytest py.test",
+    idle="--collect-only --collectonly --co --version -V -VV --help -h --fixtures --markers --setup-plan --setup-only",
+    filters="-k -m --deselect --ignore --ignore-glob",
+    varying="--testmon --picked --lf --last-failed",
+    configuration=("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"),
+)
+UNITTEST = TestRunner(name="unittest", programs="unittest", idle="-h --help", filters="-k", is_module=True)
+JEST = TestRunner(
+    name="jest",
+    programs="jest jest.js",
+    idle="--listTests --version --showConfig",
+    filters="-o -t --testNamePattern --testPathIgnorePatterns --findRelatedTests --selectProjects",
+    varying="--onlyChanged --onlyFailures --changedSince --lastCommit",
+    configuration=("jest.config.*", "jest.setup.*", "setupTests.*"),
+)
+VITEST = TestRunner(
+    name="vitest",
+    programs="vitest vitest.mjs",
+    idle="list --version",
+    filters="-t --testNamePattern --exclude",
+    varying="--changed",
+    configuration=("vitest.config.*", "vitest.setup.*", "vitest.workspace.*", "vite.config.*"),
+)
+MOCHA = TestRunner(
+    name="mocha",
+    programs="mocha _mocha mocha.js",
+    idle="--dry-run --version --help",
+    filters="-g --grep -f --fgrep -i --invert",
+    configuration=(".mocharc.*",),
+)
+NODE_TEST = TestRunner(
+    name="node --test",
+    programs="node",
+    filters="--test-name-pattern --test-skip-pattern --test-only",
+    option="--test",
+)
+GO_TEST = TestRunner(name="go test", programs="go", idle="-list -c -n", filters="-run -skip", commands="test")
+CARGO_TEST = TestRunner(
+    name="cargo test",
+    programs="cargo",
+    idle="--no-run --list",
+    filters="--skip",
+    commands="test t",
+    configuration=("Cargo.toml", ".cargo/config", ".cargo/config.toml", ".config/nextest.toml"),
+)
+TEST_RUNNERS = (PYTEST, UNITTEST, JEST, VITEST, MOCHA, NODE_TEST, GO_TEST, CARGO_TEST)
+"""The test runners whose summaries are understood."""
+
+MAKE = frozenset({"make", "gmake"})
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+"""In the order in which make looks for them."""
+
+PACKAGE_MANAGERS = {"npm": "package-lock.json", "pnpm": "pnpm-lock.yaml", "yarn": "yarn.lock", "bun": "bun.lock"}
+"""Programs that run the scripts of package.json, with their lock files."""
+
+PYTHON_TOOLS = frozenset(
+    """
+    ruff mypy pyright flake8 pylint black isort bandit tox nox pytest unittest behave build coverage nose2 pip pre_commit
+    sphinx twine uv
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Modules that are started with `python -m` to check or build a project. The agent's work does not provide them."""
+
+PROJECT_RUNNERS = {
+    "uv": "uv.lock",
+    "poetry": "poetry.lock",
+    "pdm": "pdm.lock",
+    "pipenv": "Pipfile.lock",
+    "pixi": "pixi.lock",
+    "hatch": "",
+    "rye": "",
+    "tox": "",
+    "nox": "",
+}
+"""Programs that run a command in an environment of the project, wherever PATH leads, with their lock files."""
+
+PROGRAM_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
+"""Folders of a project in which programs are installed."""
+
+DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")
+"""Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace."""
+
+
+@dataclass(frozen=True)
 class Wrapper:
     """How the command in the arguments of a program is found. Texts are lists of words."""
 

@@ -15,13 +15,10 @@ from typing import Literal
 from goalrunner.checking.protection import BEFORE, COMPARED, IGNORE_FILE
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.shell_programs import Program, programs
-from goalrunner.core.tools import SHELLS
+from goalrunner.core.tools import MAKE, MAKEFILES, PACKAGE_MANAGERS, PYTHON_TOOLS, SHELLS
 from goalrunner.records.run_folder import damaged, read_json, write_json
 from goalrunner.validators.spec_validator import variables_named
 
-MAKE = frozenset({"make", "gmake"})
-MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 _INTERPRETERS = SHELLS | frozenset(
     "node deno bun ts-node tsx ruby perl php Rscript source . coverage".split()  # noqa: SIM905
 )
@@ -41,7 +38,7 @@ _CHECKS = re.compile(r"(?:^|[_.-])(?:check|test|verify|validate|lint|ci)s?(?:[_.
 _SHELL = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+(?:\s*,\s*\w+)*)", re.MULTILINE)
 _ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
-_INSTALLED = frozenset({"pytest", "coverage", "mypy", "ruff", "tox", "nox"}) | sys.stdlib_module_names
+_INSTALLED = PYTHON_TOOLS | sys.stdlib_module_names
 
 Role = Literal["named", "compared", "started", "before"]
 """Why a path belongs to a validator. named: its line names it; compared: its line only compares the path's output, so it
@@ -230,7 +227,8 @@ class _Found:
         if depth > _DEEPEST or (line, folder) in self.read:
             return
         self.read[line, folder] = None
-        for program in programs(line):
+        # A script that is not understood as a whole is read line by line.
+        for program in programs(line) or (found for part in line.splitlines() for found in programs(part)):
             place = posixpath.normpath(posixpath.join(folder, program.folder))
             if program.name in _LEAVES_OUT_IGNORED:
                 self.add("before", (IGNORE_FILE,))

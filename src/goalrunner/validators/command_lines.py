@@ -11,10 +11,11 @@ from pathlib import Path
 
 from goalrunner.core.ports import HIDDEN
 from goalrunner.core.shell_programs import Program, programs
+from goalrunner.core.tools import PROGRAM_FOLDERS, PYTEST, PYTEST_USAGE, PYTHON_TOOLS
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.runners import PYTEST_USAGE, calls
+from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import Place
 
 _PLAIN = re.compile(r"[\w.+@%,:/][\w.+@%,:/-]*")
@@ -30,16 +31,7 @@ _LOADING = frozenset({".", "source", "eval", "alias", "builtin", "hash"})
 """Commands after which the available programs are unknown."""
 _TRANSPARENT = frozenset("env exec command nohup nice timeout sh bash dash coverage".split())  # noqa: SIM905
 """Programs that look up what they start on the same PATH as the shell."""
-_LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
-"""Folders of a workspace in which programs are installed."""
 _PARSE_TIMEOUT = 10.0
-_TOOLS = frozenset(
-    """
-    ruff mypy pyright flake8 pylint black isort bandit tox nox pytest unittest behave build coverage nose2 pip pre_commit
-    sphinx twine uv
-    """.split()  # noqa: SIM905 - a table, to be read
-)
-"""Modules that are started with `python -m` to check or build a project. The agent's work does not provide them."""
 _NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
 _UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
 _OF_PLUGINS = re.compile(r"-n|--(?:(?:no-)?cov|benchmark|dist|numprocesses|reruns|timeout)")
@@ -106,7 +98,7 @@ def missing_words(program: Program, place: Place) -> Iterator[tuple[str, str]]:
 
 def _installed_here(name: str, place: Place) -> str:
     """Return the path of a program in an environment of the workspace; empty if there is none."""
-    paths = (f"{folder}/{name}" for folder in _LOCAL)
+    paths = (f"{folder}/{name}" for folder in PROGRAM_FOLDERS)
     return next((path for path in paths if os.access(place.folder / path, os.X_OK)), "")
 
 
@@ -118,7 +110,7 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
     """
     line, output = result.command, result.feedback
     module = _NO_MODULE.search(output) if result.exit_code == 1 else None
-    if module and module[2] in _TOOLS and any(one.module and one.words[0] == module[2] for one in programs(line)):
+    if module and module[2] in PYTHON_TOOLS and any(one.module and one.words[0] == module[2] for one in programs(line)):
         hint = f"{module[1]} -m pip install {module[2].replace('_', '-')}"
         return f"No module named {module[2]}; {hint}, in [workspace] setup if checks run in a fresh checkout"
     if result.reason == "not_found":
@@ -126,7 +118,7 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
     if "Illegal option -o pipefail" in output and "pipefail" in line:
         return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
     refused = _UNKNOWN_OPTION.search(output) if result.exit_code == PYTEST_USAGE else None
-    own = {word.partition("=")[0] for call in calls(line) if call.runner.name == "pytest" for word in call.arguments}
+    own = {word.partition("=")[0] for call in calls(line) if call.runner is PYTEST for word in call.arguments}
     for option in (word.partition("=")[0] for word in (refused[1].split() if refused else ())):
         if option in own and _OF_PLUGINS.match(option):
             return f"pytest does not know {option}; install its plugin, or remove it from the goal file"

@@ -1,4 +1,4 @@
-"""The known test runners: which command lines call them, how they sum up a run, and how pytest can report to the runner.
+"""Which command lines call the known test runners, and how these sum up a run.
 
 Every form is anchored to whole lines. The forms are those of pytest 5 to 9, unittest of Python 3.8 to 3.14, jest 27 to
 30, vitest 1 to 4, mocha 8 to 11, node:test of Node 18 to 24, and of the test commands of go and cargo.
@@ -11,6 +11,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalrunner.core.shell_programs import Program, programs
+from goalrunner.core.tools import (
+    CARGO_TEST,
+    GO_TEST,
+    JEST,
+    MOCHA,
+    NODE_TEST,
+    PYTEST,
+    TEST_RUNNERS,
+    UNITTEST,
+    VITEST,
+    TestRunner,
+)
 
 
 @dataclass(frozen=True)
@@ -175,39 +187,24 @@ def _plural(number: str) -> str:
     return "" if number == "1" else "s"
 
 
-@dataclass(frozen=True)
-class Runner:
-    """A test runner. `summaries` yields those in an output in their order."""
-
-    name: str
-    programs: str
-    summaries: Callable[[str], Iterator[Summary]]
-    idle: str = ""
-    """Options with which it runs no test at all."""
-    filters: str = ""
-    """Options that select tests."""
-    commands: str = ""
-    """Subcommands that run tests; empty: it needs none."""
-    option: str = ""
-    """The option that makes the program a test runner."""
-    module: bool = False
-    """Whether it is only started with `python -m`."""
-
-    def arguments(self, program: Program) -> tuple[str, ...] | None:
-        """Return the arguments of a call; None if the program is not this runner."""
-        words = tuple(word for word in program.words[:2] if not word.startswith("+")) + program.words[2:]
-        if program.name not in self.programs.split() or (self.module and not program.module):
-            return None
-        if self.commands:
-            return words[2:] if words[1:2] and words[1] in self.commands.split() else None
-        return words[1:] if not self.option or self.option in words else None
+READERS: dict[str, Callable[[str], Iterator[Summary]]] = {
+    PYTEST.name: _counted(_PYTEST),
+    UNITTEST.name: unittest,
+    JEST.name: _counted(_JEST, "test suite"),
+    VITEST.name: _counted(_VITEST, "test file"),
+    MOCHA.name: _counted(_MOCHA),
+    NODE_TEST.name: node,
+    GO_TEST.name: go,
+    CARGO_TEST.name: cargo,
+}
+"""What yields the summaries of a runner in an output, in their order."""
 
 
 @dataclass(frozen=True)
 class Call:
     """A runner that a command line calls directly."""
 
-    runner: Runner
+    runner: TestRunner
     arguments: tuple[str, ...]
     program: Program
 
@@ -222,38 +219,27 @@ def calls(line: str) -> tuple[Call, ...]:
 
     Calls by a Makefile, a script or another tool are not direct calls.
     """
-    return tuple(
-        Call(runner, arguments, program)
-        for program in programs(line)
-        for runner in RUNNERS
-        if (arguments := runner.arguments(program)) is not None
-    )
+    found: list[Call] = []
+    for program in programs(line):
+        for runner in TEST_RUNNERS:
+            arguments = _arguments_of(runner, program)
+            if arguments is not None:
+                found.append(Call(runner, arguments, program))
+    return tuple(found)
 
 
-_PYTEST_IDLE = (
-    "--collect-only --collectonly --co --version -V -VV --help -h --fixtures --markers --setup-plan --setup-only"
-)
-_PYTEST_FILTERS = "-k -m --deselect --ignore --ignore-glob"
-_VITEST_FILTERS = "-t --testNamePattern --exclude"
-_JEST_FILTERS = "-o -t --testNamePattern --testPathIgnorePatterns --findRelatedTests --selectProjects"
-_JEST_IDLE = "--listTests --version --showConfig"
-_MOCHA_FILTERS = "-g --grep -f --fgrep -i --invert"
-_NODE_FILTERS = "--test-name-pattern --test-skip-pattern --test-only"
-RUNNERS: tuple[Runner, ...] = (
-    Runner("pytest", "pytest py.test", _counted(_PYTEST), _PYTEST_IDLE, _PYTEST_FILTERS),
-    Runner("unittest", "unittest", unittest, "-h --help", "-k", module=True),
-    Runner("jest", "jest jest.js", _counted(_JEST, "test suite"), _JEST_IDLE, _JEST_FILTERS),
-    Runner("vitest", "vitest vitest.mjs", _counted(_VITEST, "test file"), "list --version", _VITEST_FILTERS),
-    Runner("mocha", "mocha _mocha mocha.js", _counted(_MOCHA), "--dry-run --version --help", _MOCHA_FILTERS),
-    Runner("node --test", "node", node, "", _NODE_FILTERS, option="--test"),
-    Runner("go test", "go", go, "-list -c -n", "-run -skip", commands="test"),
-    Runner("cargo test", "cargo", cargo, "--no-run --list", "--skip", commands="test t"),
-)
-"""The test runners whose summaries are understood."""
-
-
-PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
-"""pytest's exit codes for a usage error, and if no test was selected."""
+def _arguments_of(runner: TestRunner, program: Program) -> tuple[str, ...] | None:
+    """Return the arguments of a call of a runner; None if the program is not this runner."""
+    if program.name not in runner.programs.split() or (runner.is_module and not program.module):
+        return None
+    arguments = program.words[1:]
+    if arguments[:1] and arguments[0].startswith("+"):  # a toolchain of cargo
+        arguments = arguments[1:]
+    if runner.commands:
+        return arguments[1:] if arguments[:1] and arguments[0] in runner.commands.split() else None
+    if runner.option and runner.option not in arguments:
+        return None
+    return arguments
 
 
 def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:
@@ -261,9 +247,9 @@ def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:
 
     Under `coverage run` the plugin would be measured.
     """
-    pytests = [call.program for call in calls if call.runner.name == "pytest" and call.tests and not call.program.clean]
-    measured = env.get("COVERAGE_PROCESS_START") or env.get("COVERAGE_PROCESS_CONFIG")
-    hidden = any(one.command.negated or "coverage" in one.through for one in pytests)
-    if not pytests or measured or hidden:
+    if env.get("COVERAGE_PROCESS_START") or env.get("COVERAGE_PROCESS_CONFIG"):
         return None
-    return sum(not (one.command.fallback or one.command.optional) for one in pytests)
+    pytests = [call.program for call in calls if call.runner is PYTEST and call.tests and not call.program.clean]
+    if not pytests or any(program.command.negated or "coverage" in program.through for program in pytests):
+        return None
+    return sum(not (program.command.fallback or program.command.optional) for program in pytests)

@@ -17,6 +17,7 @@ from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
 from goalrunner.core.shell_programs import programs
+from goalrunner.core.tools import PYTEST
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.command_lines import obstacle, unexecutable_script
@@ -146,7 +147,7 @@ def contradiction(line: str, output: Output, report: Report | None, needed: int)
     against = [summary for summary in last if summary.says and not output.text[summary.end :].strip()]
     for call in calls(line):
         command, summary = call.program.command, output.last(call.runner.name)
-        is_reported = call.runner.name == "pytest" and report is not None and report.files > 0
+        is_reported = call.runner is PYTEST and report is not None and report.files > 0
         is_decisive = call.tests and not command.negated and (command.lost or command.last)
         if summary and is_decisive and not is_reported and (summary.says or summary.none_ran):
             against.append(summary)

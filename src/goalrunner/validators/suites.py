@@ -9,17 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
-from goalrunner.validators.check_files import lines_followed, text_of
-from goalrunner.validators.runners import (
-    CARGO_RESULT,
-    GO_PACKAGE,
+from goalrunner.core.tools import (
+    CARGO_TEST,
+    GO_TEST,
+    MAKE,
+    PACKAGE_MANAGERS,
+    PYTEST,
     PYTEST_NO_TESTS,
     PYTEST_USAGE,
-    RUNNERS,
-    Call,
-    Summary,
+    TEST_RUNNERS,
 )
+from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.validators.check_files import lines_followed, text_of
+from goalrunner.validators.runners import CARGO_RESULT, GO_PACKAGE, READERS, Call, Summary
 from goalrunner.validators.spec_validator import text_of_end
 
 GO = "go test "
@@ -47,14 +49,13 @@ _CARGO_TEST = re.compile(
 )
 _CARGO_DOC = re.compile(r"(\S+) - (.*?) ?\(line (\d+)\)")
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
-_VARYING = re.compile(
-    r"(?<![\w-])(--testmon|--picked|--lf|--last-failed|--onlyChanged|--onlyFailures|--changedSince|--lastCommit|--changed"
-    r"|--affected)(?![\w-])"
-)
+_VARYING_OPTIONS = {"--affected", *(option for runner in TEST_RUNNERS for option in runner.varying.split())}
+_VARYING = re.compile(rf"(?<![\w-])({'|'.join(sorted(_VARYING_OPTIONS))})(?![\w-])")
 """Options with which the selection of tests depends on what changed or failed before."""
+_STARTING_TESTS = [*(runner.name for runner in TEST_RUNNERS), *PACKAGE_MANAGERS, *MAKE, "npx", "node", "tox", "nox"]
 _QUIET = re.compile(
-    r"^.*\b(?:pytest|unittest|jest|vitest|mocha|node|npm|npx|yarn|pnpm|go test|cargo|python[0-9.]*|tox|nox|make)\b"
-    r".*(?:(?<![0-9&>])1?>>?\s*[^&>\s]|&>).*$|\bpytest\b.*\s-qq|\b(?:chronic|cronic|pre-commit|prek|lefthook)\b"
+    rf"^.*\b(?:{'|'.join(_STARTING_TESTS)}|cargo|python[0-9.]*)\b.*(?:(?<![0-9&>])1?>>?\s*[^&>\s]|&>).*$"
+    r"|\bpytest\b.*\s-qq|\b(?:chronic|cronic|pre-commit|prek|lefthook)\b"
     r"|--output-on-failure|errors-only|--test_output=errors|--print-errorlogs",
     re.MULTILINE,
 )
@@ -71,7 +72,7 @@ class Output:
         self.text = text
         self.whole = whole
         """Whether it is the whole output."""
-        self.summaries = {runner.name: [*runner.summaries(text)][-_MOST:] for runner in RUNNERS}
+        self.summaries = {name: [*read(text)][-_MOST:] for name, read in READERS.items()}
 
     def last(self, runner: str) -> Summary | None:
         """Return the last summary of a runner; None if there is none."""
@@ -165,12 +166,12 @@ def record_of(
             ran=one.ran,
             skipped=one.skipped,
             failed=bool(one.says),
-            certain=name != "pytest" or not failures or one is summaries[-1] or one.begin < failures.start(),
+            certain=name != PYTEST.name or not failures or one is summaries[-1] or one.begin < failures.start(),
         )
         for name, summaries in output.summaries.items()
         for one in summaries
         # `go test` without a package that has tests gives no count: everything that ran at the start is missing.
-        if not (reported and name == "pytest") and (one.ran or name != "go test")
+        if not (reported and name == PYTEST.name) and (one.ran or name != GO_TEST.name)
     ]
     filters = filters_of(calls, texts)
     early, cargo = _of_cargo(text)
@@ -208,7 +209,7 @@ def _of_cargo(output: str) -> tuple[str, list[str]]:
     """
     before, *parts = _CARGO_PROGRAM.split(output)
     began, ended = len(_CARGO_BEGIN.findall(before)), len(CARGO_RESULT.findall(before))
-    early = "cargo test" if 0 < ended < began else ""
+    early = CARGO_TEST.name if 0 < ended < began else ""
     ids: list[str] = []
     legible = True
     for target, text in zip(parts[::2], parts[1::2], strict=True):
