@@ -242,6 +242,8 @@ _NO_CHECKS = _SURE | frozenset(
     """.split()  # noqa: SIM905 - a table, to be read
 )
 """Programs that prepare or print rather than check."""
+_STRICT = re.compile(r"(?:\bset|sh) -[a-z]*e|errexit")
+"""With it, the shell stops at the first failure."""
 _INDULGENT = {
     "--passWithNoTests": "passes if there is no test",
     "--exit-zero": "always passes",
@@ -282,12 +284,12 @@ def _lost_exit_code(program: Program, command: str, *, uses_exit_code: bool) -> 
         return
     instead = lost.instead.partition(" ")[0]
     match lost.how:
-        case "|" if not program.pipefail:
+        case "|" if "pipefail" not in command:
             checked = f"bash -o pipefail -c {shlex.quote(command)}"
             yield f"`| {lost.instead}` gives the exit code of {instead}, not of {program.name}; write: {checked}"
         case "||" if instead in _SURE or lost.instead == "exit 0":
             yield f"`|| {lost.instead}` passes even if {program.name} fails; remove it"
-        case ";" if not program.strict and not uses_exit_code:
+        case ";" if not _STRICT.search(command) and not uses_exit_code:
             yield f"the exit code of {program.name} is lost behind `;`; write: set -e; {command}"
         case "&":
             yield f"`&` does not wait for {program.name}; remove it"

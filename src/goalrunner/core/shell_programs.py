@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from pathlib import PurePosixPath
@@ -12,8 +12,6 @@ from pathlib import PurePosixPath
 from goalrunner.core.errors import quoted
 from goalrunner.core.shell_lines import RESERVED, Command, UnreadableError, read_line
 from goalrunner.core.tools import (
-    COVERAGE_VALUED,
-    PYTHON_VALUED,
     SCRIPT_OPTIONS,
     SHELLS,
     UNREAD_WRAPPERS,
@@ -43,9 +41,6 @@ class Program:
     assignments: tuple[str, ...] = ()
     clean: bool = False
     """Whether it gets an environment that is not the command's own, or ignores PYTHONPATH."""
-    strict: bool = False
-    """Whether the shell stops at the first failure (`set -e`)."""
-    pipefail: bool = False
     folder: str = ""
     """The folder after the `cd`s before it, relative to the start of the line; a `cd` in a subshell counts as well."""
     starts: bool = False
@@ -101,10 +96,6 @@ def _of_script(outer: Program, script: str, depth: int) -> Iterator[Program]:
     line = read_line(script)
     if line.substitutes:
         yield Program(starts=True, problem="it contains a substitution")
-    settings = {word for command in line.commands if command.words[:1] == ("set",) for word in command.words[1:]}
-    flags = "".join(word for word in settings if re.match("-[a-zA-Z]", word))
-    is_strict = outer.strict or "e" in flags or "errexit" in settings
-    outer = replace(outer, strict=is_strict, pipefail=outer.pipefail or "pipefail" in settings)
     folder = outer.folder
     for command in line.commands:
         program = replace(
@@ -140,24 +131,22 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
     """Yield the programs that a program starts, each with what it starts in turn. Raise UnreadableError."""
     name, words = program.name, program.words
     through = replace(program, through=(*program.through, name))
-    if name == "coverage" and words[1:2] == ("run",):
-        yield from _module(through, words[1:], COVERAGE_VALUED, depth)
-    elif program.module or words[1:2] in (("--version",), ("--help",)):
+    if program.module and name != "coverage":
         return
-    elif name in UNREAD_WRAPPERS:
+    if words[1:2] in (("--version",), ("--help",)):
+        return
+    if name in UNREAD_WRAPPERS:
         raise UnreadableError(f"{name} starts another program")
-    elif name == "git" and any(option == "-c" and key.lower().startswith("alias.") for option, key in pairwise(words)):
+    if name == "git" and any(option == "-c" and key.lower().startswith("alias.") for option, key in pairwise(words)):
         raise UnreadableError("an alias gives a command of git another name")
-    elif name.startswith(("python", "pypy")):
-        yield from _module(through, words, PYTHON_VALUED, depth)
-    elif name == "find":
+    if name == "find":
         yield from _executed(through, depth)
     elif name == "trap" and len(words) > 2:
         yield from _of_script(through, words[1], depth)
     elif name in (*SHELLS, ".", "source"):
         yield from _of_shell(through, depth)
-    elif name in WRAPPERS:
-        yield from _wrapped(through, WRAPPERS[name], depth)
+    elif wrapper := WRAPPERS.get("python" if name.startswith(("python", "pypy")) else name):
+        yield from _wrapped(through, wrapper, depth)
 
 
 def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
@@ -167,8 +156,7 @@ def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
     if "-c" in given:
         if operand in shell.command.expanded:
             yield Program(starts=True, problem="variables are part of its script")
-        is_strict = "-e" in given or "errexit" in shell.words[:at]
-        yield from _of_script(replace(shell, strict=is_strict, pipefail="pipefail" in shell.words[:at]), operand, depth)
+        yield from _of_script(shell, operand, depth)
     elif "-s" in given or not operand or operand.startswith(("-", "/dev/", "/proc/", "<(")):
         raise UnreadableError(f"{shell.through[-1]} runs what it reads")
 
@@ -176,28 +164,31 @@ def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
 def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:
     """Yield the program behind a wrapper, with what it starts."""
     name, words = wrapper.through[-1], _from_subcommand(wrapper.words, how)
-    at, given = _options(words, frozenset(how.valued.split()))
-    if not words or (name == "command" and {"-v", "-V"} & given.keys()):
-        return
+    at, given = _options(words, frozenset(how.valued.split()), ("-m", "-c") if how.starts_module else ())
     rest = words[at + how.operands :]
-    if not SCRIPT_OPTIONS.isdisjoint((*given, *rest[:1])):
+    if how.starts_module:
+        rest = (given["-m"], *rest) if "-m" in given else ()
+    elif not SCRIPT_OPTIONS.isdisjoint((*given, *rest[:1])):
         raise UnreadableError(f"{name} runs a script")
-    own = [*takewhile(lambda word: word == "-" or _ASSIGNMENT.match(word), rest)]
+    own = tuple(takewhile(lambda word: word == "-" or _ASSIGNMENT.match(word), rest))
     rest = rest[len(own) :]
-    if name == "xargs" and rest:
+    is_script_of_node = name == "node" and PurePosixPath("".join(rest[:1])).stem not in ("jest", "vitest")
+    if not rest or is_script_of_node or (name == "command" and {"-v", "-V"} & given.keys()):
+        return
+    command = wrapper.command
+    if name == "xargs":
         placeholder = given.get("-I") or given.get("-J") or given.get("--replace") or "{}"
         rest = (*(word.replace(placeholder, _ANY) for word in rest), _ANY)
-    if name == "node" and PurePosixPath("".join(rest[:1])).stem not in ("jest", "vitest"):
-        return
+        command = replace(command, optional=True)
     inner = replace(
         wrapper,
         words=rest,
+        module=how.starts_module,
         clean=wrapper.clean or how.clean == "always" or not {*given, *own}.isdisjoint(how.clean.split()),
         assignments=(*wrapper.assignments, *(word for word in own if word != "-")),
-        command=replace(wrapper.command, optional=wrapper.command.optional or name == "xargs"),
+        command=command,
     )
-    if rest:
-        yield from _with_started(inner, depth + 1)
+    yield from _with_started(inner, depth + 1)
 
 
 def _from_subcommand(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...]:
@@ -225,16 +216,7 @@ def _executed(find: Program, depth: int) -> Iterator[Program]:
             yield from _with_started(replace(inner, words=tuple(words)), depth + 1)
 
 
-def _module(program: Program, words: tuple[str, ...], valued: frozenset[str], depth: int) -> Iterator[Program]:
-    """Yield the module of `python -m` or `coverage run -m`, and what it starts."""
-    at, given = _options(words, valued, last=("-m", "-c"))
-    if module := given.get("-m"):
-        is_clean = program.clean or "-I" in given or "-E" in given
-        inner = replace(program, words=(module, *words[at:]), module=True, clean=is_clean)
-        yield from _with_started(inner, depth + 1)
-
-
-def _options(words: Sequence[str], valued: frozenset[str], last: tuple[str, ...] = ()) -> tuple[int, dict[str, str]]:
+def _options(words: Sequence[str], valued: frozenset[str], last: Collection[str] = ()) -> tuple[int, dict[str, str]]:
     """Return where the operands of a command begin, and its options with their values. An option in `last` ends them.
 
     `-ubob`, `-u bob`, `--user=bob`, `--user bob`, and `-nu bob` are understood.

@@ -130,6 +130,8 @@ class Wrapper:
     """Subcommands, with commas between them, one of which must be first; empty: none is needed."""
     clean: str = ""
     """Options with which the command gets an environment of its own; `always`: without any."""
+    starts_module: bool = False
+    """Whether it starts the Python module that its option -m names."""
 
 
 _UV = """
@@ -142,6 +144,7 @@ _SUDO = """
     -U --other-user -R --chroot
 """
 _XARGS = "-a -d -E -I -J -L -n -P -R -S -s --arg-file --delimiter --max-args --max-lines --max-procs --max-chars"
+_COVERAGE = "-m --source --source-pkgs --omit --include --rcfile --data-file --context --concurrency"
 _TIMEOUT = Wrapper("-k --kill-after -s --signal", operands=1)
 _CONDA = Wrapper("-n --name -p --prefix --cwd", behind="run")
 
@@ -153,6 +156,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "command": Wrapper(),
     "conda": _CONDA,
     "coproc": Wrapper(),
+    "coverage": Wrapper(_COVERAGE, behind="run", starts_module=True),
     "env": Wrapper("-u --unset -C --chdir", clean="-i --ignore-environment -"),
     "exec": Wrapper("-a"),
     "flock": Wrapper("-w --wait --timeout -E --conflict-exit-code", operands=1),
@@ -172,6 +176,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "pnpm": Wrapper("-C --dir -F --filter --cwd", behind="exec,dlx"),
     "pnpx": Wrapper(),
     "poetry": Wrapper("-C --directory -P --project", behind="run"),
+    "python": Wrapper("-m -c -W -X --check-hash-based-pycs", clean="-I -E", starts_module=True),
     "rye": Wrapper(behind="run"),
     "setsid": Wrapper(),
     "stdbuf": Wrapper("-i -o -e --input --output --error"),
@@ -197,14 +202,6 @@ UNREAD_WRAPPERS = frozenset(
 
 SCRIPT_OPTIONS = frozenset({"-c", "--call", "--command", "-S", "--split-string"})
 """Options of wrappers whose value is a shell line."""
-
-PYTHON_VALUED = frozenset({"-m", "-c", "-W", "-X", "--check-hash-based-pycs"})
-"""Options of Python that take a value."""
-
-COVERAGE_VALUED = frozenset(
-    "-m --source --source-pkgs --omit --include --rcfile --data-file --context --concurrency".split()  # noqa: SIM905
-)
-"""Options of `coverage run` that take a value."""
 
 WITH_SUBCOMMANDS = frozenset(
     """
