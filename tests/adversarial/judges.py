@@ -111,6 +111,7 @@ class Judge(LLM):
     model: str = "scripted/judge"
     account: Account = "judge"
     api_key_env: str | None = None
+    _api_base: str | None = None
     usage: Usage = field(default_factory=Usage)
     prompts: list[Prompt] = field(default_factory=list)
     confirms: bool = True

@@ -72,6 +72,7 @@ def test_a_line_is_split_into_its_commands(line: str) -> None:
         "[[ x =~ ^(a|b)$ ]]",
         "((a))",
         "echo $'a'",
+        "echo ${ a; }",
         "echo ${X#'}'}",
         "a &> f b",
         'cat <<E "x\n"\nE',

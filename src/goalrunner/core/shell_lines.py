@@ -13,7 +13,7 @@ from typing import Literal
 
 _LONGEST, _MOST = 100_000, 1_000
 """The most characters and commands of a line that is read."""
-_VARIABLE = r"\$\{(?:[^'\"`{}$]|\$\w+|\$\{[^'\"`{}$]*\})*+\}|\$\(\([\w\s$+*/%<>=!?:,-]*\)\)"
+_VARIABLE = r"\$\{(?=[\w@*#?!-])(?:[^'\"`{}$]|\$\w+|\$\{[^'\"`{}$]*\})*+\}|\$\(\([\w\s$+*/%<>=!?:,-]*\)\)"
 _INSIDE = r"(?:[^()'\"`\\]|\\.|'[^']*'|\"[^\"]*\")"
 _SUBSTITUTION = rf"[$<>]\((?:{_INSIDE}|\({_INSIDE}*+\))*+\)|`[^`]*`"
 _KNOWN = re.compile(
