@@ -57,15 +57,17 @@ def kept_run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture
-def run(kept_run: FinishedRun, own_home: Path) -> FinishedRun:
-    """Its records in the home of this test."""
+def run(kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+    """Its records in the home of this test; its workspace is the current folder."""
+    monkeypatch.chdir(kept_run.workspace)
     return kept_run.copied(own_home)
 
 
 @pytest.fixture
 def own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
-    """A run whose workspace may be changed."""
+    """A run whose workspace, the current folder, may be changed."""
     made = finish_run(tmp_path)
+    monkeypatch.chdir(made.workspace)
     monkeypatch.setenv("GOAL_HOME", str(made.home))
     return made
 
@@ -409,7 +411,10 @@ def test_it_asks_and_a_no_changes_nothing(
 
     question = "Change 1 path? The state before is kept as a snapshot. [y/N]\n"
     assert (code, err) == (1, f"{question}nothing was changed\n")
-    assert out == "restore    WORK as round 1 left it\nmodified   hello.txt\n"
+    assert out == (
+        "run        RUN\ngoal       Write a friendly greeting.\nworkspace  WORK\n"
+        "restore    WORK as round 1 left it\nmodified   hello.txt\n"
+    )
     assert listing(own_run.workspace) == before
 
 
@@ -443,15 +448,17 @@ def test_a_workspace_in_which_a_run_works_is_left_alone(
 
 
 def test_a_workspace_that_is_gone_is_named_and_can_be_made_anew(
-    own_run: FinishedRun, capsys: pytest.CaptureFixture[str]
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(own_run.home)
     shutil.rmtree(own_run.workspace)
-    refused = answered(own_run, capsys, "restore", "--yes")
+    run_id = own_run.folder.run_id
+    refused = answered(own_run, capsys, "restore", run_id, "--yes")
     assert refused == (4, "", "Error: the workspace WORK is gone\nmkdir -p WORK, then restore into it\n")
     assert answered(own_run, capsys, "diff", own_run.folder.run_id, "1")[1] == PATCH
 
     own_run.workspace.mkdir()
-    assert answered(own_run, capsys, "restore", "--yes")[0] == 0
+    assert answered(own_run, capsys, "restore", run_id, "--yes")[0] == 0
     assert (own_run.workspace / "hello.txt").read_text() == "hello, dear friend\n"
 
 

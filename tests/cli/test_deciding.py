@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -48,9 +49,16 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _finish(tmp_path_factory.mktemp("asked"), "", agent("", question), agent("I wait for the answer."))
 
 
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go back to the present folder at the end."""
+    monkeypatch.chdir(tmp_path)
+
+
 def _waiting(home: Path, own_home: Path) -> str:
-    """Copy a home into the one of the test, and return the id of its run."""
+    """Copy a home into the one of the test, go to the workspace of its run, and return the id of the run."""
     shutil.copytree(home, own_home, dirs_exist_ok=True)
+    os.chdir(home.parent / "work")
     return str(list_runs(own_home)[0]["run_id"])
 
 
@@ -100,7 +108,7 @@ def test_no_waiting_run_is_an_error(
     own_home: Path, capsys: pytest.CaptureFixture[str], words: list[str], what: str
 ) -> None:
     assert main(words) == 2
-    assert capsys.readouterr().err == f"Error: no run waits for {what}\ngoal list shows the runs\n"
+    assert capsys.readouterr().err == f"Error: no run of this workspace waits for {what}\ngoal list shows the runs\n"
 
 
 def test_a_text_alone_answers_the_run_that_waits(
@@ -141,7 +149,8 @@ def test_evidence_names_an_accepted_change_of_checks_and_who_accepted_it(
         '[agent]\nuse = "command"\ncommand = ["sh", "-c", "echo > test_a.py"]\n'
         f'[workspace]\npath = "{place}"\n'
     )
-    assert main(["run", str(place / "goal.toml")]) == 3
+    os.chdir(place)
+    assert main(["run"]) == 3
     assert "waits for a person: a1 checks changed: test_a.py\n" in capsys.readouterr().out
     assert main(["approve", "--yes"]) == 0
     assert main(["resume", "--quiet"]) == 0

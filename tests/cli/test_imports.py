@@ -36,9 +36,9 @@ QUICKSTART = Path(__file__).parents[2] / "src" / "goalrunner" / "quickstart"
 
 
 @pytest.fixture
-def one_run(own_home: Path) -> str:
-    """The id of a run that is over."""
-    values = summary()
+def one_run(own_home: Path, tmp_path: Path) -> str:
+    """The id of a run of the workspace `tmp_path` that is over."""
+    values = summary(workspace=str(tmp_path))
     folder = own_home / "runs" / str(values["run_id"])
     folder.mkdir(parents=True)
     (folder / "summary.json").write_text(json.dumps(values), encoding="utf-8")
@@ -55,7 +55,7 @@ def _imported(folder: Path, *arguments: str) -> tuple[int, set[str]]:
 
 
 @pytest.mark.parametrize(
-    "line", ["--help", "--version", "list", "list --json", "status", "status RUN", "status RUN --json"]
+    "line", ["--help", "--version", "list", "list --json --all", "status", "status RUN", "status RUN --json"]
 )
 def test_a_plain_command_imports_nothing_heavy(line: str, one_run: str, tmp_path: Path) -> None:
     code, imported = _imported(tmp_path, *(one_run if word == "RUN" else word for word in line.split()))

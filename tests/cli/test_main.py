@@ -51,7 +51,7 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           resume     Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
         Inspect:
-          list       List the runs, newest first.
+          list       List the runs of this workspace, newest first.
           status     Print the state of a run, or judge a saved transcript.
           audit      Judge many saved transcripts: files, folders or patterns.
           show       Show what happened in a run, round by round.
@@ -74,7 +74,7 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           agents     List the agents: what is installed, and what each can do.
           doctor     Check whether an agent can be used on this machine.
           hook       Check the sessions of Claude Code before they stop.
-          prune      Remove runs that ended long ago.
+          prune      Remove runs of all workspaces that ended long ago.
           promote    Keep a fact of a run for later runs.
           memory     List the facts that are kept for later runs.
           forget     Remove a kept fact.
@@ -177,7 +177,7 @@ def test_a_reader_that_has_read_enough_ends_it_quietly(own_home: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     ran = subprocess.run(
-        [sys.executable, "-m", "goalrunner", "list"], stdout=writing, stderr=subprocess.PIPE, check=False
+        [sys.executable, "-m", "goalrunner", "list", "--all"], stdout=writing, stderr=subprocess.PIPE, check=False
     )
     os.close(writing)
     assert (ran.returncode, ran.stderr) == (141, b"")

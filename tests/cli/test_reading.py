@@ -18,10 +18,11 @@ from tests.support.told_run import outcome, summary
 
 
 def keep(home: Path, run_id: str, started_at: str = told_run.TIME, **changes: Any) -> Path:
-    """A run's folder with its summary."""
+    """A run's folder with its summary; by default, its workspace is the current folder."""
     folder = home / "runs" / run_id
     folder.mkdir(parents=True)
-    values = summary(run_id=run_id, started_at=started_at, path=str(folder), **changes)
+    here = {"workspace": str(Path.cwd()), **changes}
+    values = summary(run_id=run_id, started_at=started_at, path=str(folder), **here)
     (folder / "summary.json").write_text(json.dumps(values))
     return folder
 
@@ -54,21 +55,23 @@ def test_the_list_in_json_holds_the_summaries(own_home: Path, capsys: pytest.Cap
         (["--since", "2026-11-21T10:30:00+00:00"], ["b2aa-new"]),
         (["--since", "9999d"], ["b2aa-new", "k3f9-old"]),
         (["--since", "2999-01-01"], []),
-        (["--workspace", "/src/parser"], ["k3f9-old"]),
+        (["--workspace", "/src/parser"], ["c7c7-other"]),
         (["--workspace", "/src"], []),
+        (["--all"], ["b2aa-new", "k3f9-old", "c7c7-other"]),
     ],
 )
 def test_the_list_can_be_filtered(
     own_home: Path, capsys: pytest.CaptureFixture[str], options: list[str], shown: list[str]
 ) -> None:
     keep(own_home, "k3f9-old")
-    keep(own_home, "b2aa-new", "2026-11-21T11:00:00+00:00", status="capped", exit_code=1, workspace="/other")
+    keep(own_home, "b2aa-new", "2026-11-21T11:00:00+00:00", status="capped", exit_code=1)
+    keep(own_home, "c7c7-other", "2026-11-21T09:00:00+00:00", workspace="/src/parser")
     assert main(["list", *options, "--json"]) == 0
     assert [run["run_id"] for run in json.loads(capsys.readouterr().out)] == shown
     assert main(["list", *options]) == 0
     said = capsys.readouterr()
     assert [row.split()[0] for row in said.out.splitlines()[1:]] == shown
-    assert said.err == ("" if shown else "No run matches. goal list shows all of them.\n")
+    assert said.err == ("" if shown else "No run matches.\n")
 
 
 @pytest.mark.parametrize(
@@ -144,14 +147,14 @@ def test_a_damaged_summary_is_said_and_is_no_success(
     (folder / "summary.json").write_text(content)
     assert main(["status", "k3f9-one"]) == 4
     assert "status     unreadable\n" in capsys.readouterr().out
-    assert main(["list"]) == 0
+    assert main(["list", "--all"]) == 0
     assert "k3f9-one  unreadable" in capsys.readouterr().out
 
 
 def test_an_unknown_run_is_a_usage_error(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(own_home, "k3f9-one")
     assert main(["status", "k3f9-ome"]) == 2
-    assert capsys.readouterr().err.endswith("goal list shows the runs\n")
+    assert capsys.readouterr().err.endswith("goal list --all shows the runs\n")
     assert main(["show", "zzz"]) == 2
 
 
@@ -239,7 +242,6 @@ def test_show_json_holds_summary_and_outcome(own_home: Path, capsys: pytest.Capt
         ["show"],
         ["list", "--help"],
         ["list", "more"],
-        ["list", "--json", "--json"],
         ["status", "a", "b"],
         ["status", "--", "a"],
         ["status", "a", "--objective", "x"],
@@ -262,9 +264,9 @@ def test_a_damaged_summary_is_the_same_to_list_and_status(
     own_home: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     (keep(own_home, "k3f9-one") / "summary.json").write_text(content)
-    assert main(["status", "--json"]) == 4
+    assert main(["status", "k3f9", "--json"]) == 4
     told = json.loads(capsys.readouterr().out)
-    main(["list", "--json"])
+    main(["list", "--all", "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
     assert told == {**listed, "path": told["path"]}
     assert (told["status"], told["message"]) == ("unreadable", "summary.json is damaged")

@@ -77,7 +77,7 @@ async def test_a_run_with_callables_of_a_program_is_refused_by_their_name(goal: 
     outcome = await arun_goal(chat, "say it", validators=never, max_iterations=1, home=goal.home)
     assert outcome.stop_reason == "max_iterations"
     before = len(goal.records())
-    refused = goal.resume("--max-iterations", "3")
+    refused = goal.resume(outcome.run_id, "--max-iterations", "3")
     assert refused.code == 2, refused
     assert "passed its conversation, validators" in refused.err
     assert "resume it there: goalrunner.resume(run, conversation)" in " ".join(refused.err.split())

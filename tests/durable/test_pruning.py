@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from goalrunner.snapshots.objects import store_name
 from tests.support.command_line import start
 from tests.support.durable_goal import Goal
@@ -59,7 +57,7 @@ def test_a_store_shrinks_to_what_the_runs_that_stay_name(goal: Goal) -> None:
     name = aged(old)
     done = goal.command("prune", "--older-than", "30d", "--yes")
     assert done.code == 0, done
-    assert f"removed  {name}  capped, max_iterations; could be resumed\n" in done.out
+    assert f"removed  {name}  capped, max_iterations; could be resumed  {goal.work}  make done\n" in done.out
     assert "snapshots in other stores, which no run needs" in done.out
     assert snapshots(goal) < before
     assert not has(goal, "only the first\n")
@@ -126,17 +124,19 @@ def test_lost_runs_and_those_that_cannot_be_read_are_named_before_they_go(goal: 
     assert (refused.code, "--dry-run" in refused.err) == (2, True)
     (goal.folder / "summary.json").write_text("{")
     seen = goal.command("prune", "--older-than", "1ms", "--dry-run")
-    assert f"would remove  {lost}  unreadable (summary.json is damaged); its log may still be whole\n" in seen.out
+    assert (
+        f"would remove  {lost}  unreadable (summary.json is damaged); its log may still be whole  {goal.work}\n"
+        in seen.out
+    )
 
 
-@pytest.mark.parametrize("log", [b"", b"no log at all\n"])
-def test_no_snapshot_goes_while_a_run_may_be_of_any_workspace(goal: Goal, log: bytes) -> None:
+def test_no_snapshot_goes_while_a_run_may_be_of_any_workspace(goal: Goal) -> None:
     old = run_of(goal, "echo one > a", "rm a")
     before = snapshots(goal)
     aged(old)
     unknown = goal.home / "runs" / "zzzz-unknown"
     unknown.mkdir()
-    (unknown / "events.jsonl").write_bytes(log)
+    (unknown / "events.jsonl").write_text("no log at all\n")
     done = goal.command("prune", "--older-than", "30d", "--yes")
     assert "run zzzz-unknown does not name its workspace, so no snapshot was removed" in done.err
     assert snapshots(goal) == before
@@ -154,7 +154,7 @@ def test_what_a_killed_prune_left_goes_with_the_next(goal: Goal) -> None:
     others[1].mkdir()
     others[2].symlink_to(folder)
     seen = goal.command("prune", "--older-than", "30d", "--dry-run")
-    assert "would remove  what an interrupted goal prune left: 2 folders\n" in seen.out
+    assert "would remove  what an interrupted goal prune or goal check left: 2 folders\n" in seen.out
     assert left.is_dir()
     done = goal.command("prune", "--older-than", "30d", "--yes", "--json")
     assert json.loads(done.out)["half_removed"] == 2

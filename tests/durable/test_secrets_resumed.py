@@ -41,7 +41,7 @@ def test_a_resumed_run_has_the_secrets_of_its_goal_file_again_and_keeps_none(goa
 
 def test_what_a_person_says_of_a_run_holds_no_secret_of_its_goal_file(goal: Goal) -> None:
     written(goal)
-    assert goal.command("cancel", "--reason", f"it told {SECRET}").code == 0
+    assert goal.command("cancel", "--yes", "--reason", f"it told {SECRET}").code == 0
     assert "it told [redacted:agent.env.DEPLOY_PASSWORD]" in goal.outcome()["message"]
     for path in (path for path in goal.folder.rglob("*") if path.is_file()):
         assert SECRET.encode() not in path.read_bytes(), path
@@ -76,10 +76,11 @@ env = {{ MINE_TOKEN = "{SECRET}" }}
     began = goal.forks.goal("run", *options, cwd=goal.work, env=env)
     assert began.code == 1, began
     file.unlink()
-    refused = goal.resume(*MORE, env=env)
+    run_id = goal.folder.name
+    refused = goal.resume(run_id, *MORE, env=env)
     assert (refused.code, "cannot be read again" in " ".join(refused.err.split())) == (2, True), refused
     file.write_text(text)
-    done = goal.resume(*MORE, env=env)
+    done = goal.resume(run_id, *MORE, env=env)
     assert done.code == 0, done
 
 

@@ -55,7 +55,7 @@ def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: P
     began = time.time()
     goal("status", cwd=place)
     asked, start_of_a_command = time.time(), time.time() - began
-    cancelled = goal("cancel", "--reason", "wrong goal", cwd=place)
+    cancelled = goal("cancel", "--yes", "--reason", "wrong goal", cwd=place)
     out, _ = running.communicate(timeout=20)
 
     outcome = json.loads((only_run(own_home) / "outcome.json").read_text())
@@ -79,7 +79,7 @@ def test_a_run_whose_process_is_gone_is_cancelled_as_well(place: Path, own_home:
     running.send_signal(signal.SIGKILL)
     running.communicate()
 
-    cancelled = goal("cancel", "--json", cwd=place)
+    cancelled = goal("cancel", "--yes", "--json", cwd=place)
     said = json.loads(cancelled.out)
     assert (cancelled.code, said["status"]) == (0, "cancelled"), cancelled
     assert goal("status", cwd=place).code == 130

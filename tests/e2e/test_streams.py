@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.command_line import Ended, environment
 from tests.support.recordings import agent, recording, shell
+from tests.support.told_run import summary
 
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 FULL = "Error: cannot write to stdout: No space left on device\n"
@@ -40,6 +41,7 @@ def test_a_full_stdout_is_one_line_and_4(place: Path, own_home: Path, words: str
     folder = own_home / "runs" / "k3f9-one"
     folder.mkdir(parents=True)
     (folder / "events.jsonl").write_text("")
+    (folder / "summary.json").write_text(json.dumps(summary(workspace=str(place))))
     assert line(place, f"goal {words} >/dev/full") == Ended(4, "", FULL)
 
 

@@ -23,8 +23,9 @@ def kept_run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture
-def run(kept_run: FinishedRun, own_home: Path) -> FinishedRun:
-    """A copy of its records in GOAL_HOME."""
+def run(kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+    """A copy of its records in GOAL_HOME; its workspace is the current folder."""
+    monkeypatch.chdir(kept_run.workspace)
     return kept_run.copied(own_home)
 
 

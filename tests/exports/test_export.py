@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import subprocess
 import zlib
 from pathlib import Path
@@ -67,16 +68,23 @@ def committed(root: Path, workspace: Path) -> Path:
     return workspace
 
 
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go back to the present folder at the end."""
+    monkeypatch.chdir(tmp_path)
+
+
 def worked(
     root: Path, workspace: Path, home: Path, work: str = WORK, validator: str = "test -e link", outputs: str = "[]"
 ) -> str:
-    """The id of a run in which the agent runs one script."""
+    """The id of a run in which the agent runs one script; its workspace becomes the current folder."""
     model = recording(root / "models.jsonl", agent("", shell(work)), agent("Done."))
     goal = root / "goal.toml"
     goal.write_text(
         f'objective = "Tidy up the files."\nmodel = "{model}"\nvalidator = "{validator}"\nmax_iterations = 1\n'
         f'[workspace]\npath = "{workspace}"\noutputs = {outputs}\n'
     )
+    os.chdir(workspace)
     return asyncio.run(arun(load_goal(goal), RunOptions(home=home))).run_id
 
 

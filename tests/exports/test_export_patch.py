@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from goalrunner.cli.main import main
 from tests.exports.test_export import git, without_caches, worked, written
 
 
-def test_the_patch_of_a_folder_without_git_makes_the_same_files_of_the_start(tmp_path: Path, own_home: Path) -> None:
+def test_the_patch_of_a_folder_without_git_makes_the_same_files_of_the_start(
+    tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = written(tmp_path / "work")
     worked(tmp_path, workspace, own_home)
     patch = tmp_path / "change.patch"
+    monkeypatch.chdir(workspace)
     assert main(["export", "--patch", "-o", str(patch)]) == 0
     other = written(tmp_path / "other")
     git(other, "init", "-q")

@@ -21,8 +21,9 @@ def kept_run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture
-def run(kept_run: FinishedRun, own_home: Path) -> FinishedRun:
-    """A copy of its records in GOAL_HOME."""
+def run(kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+    """A copy of its records in GOAL_HOME; its workspace is the current folder."""
+    monkeypatch.chdir(kept_run.workspace)
     return kept_run.copied(own_home)
 
 
@@ -115,7 +116,7 @@ def test_a_run_of_ten_thousand_events_has_a_small_report_soon(own_home: Path, tm
     folder = long_run(tmp_path, own_home, 200)
     assert len(folder.events.read_bytes().splitlines()) > 10_000
     target = tmp_path / "run.html"
-    lines = (["report", "-o", str(target)], ["show"])
+    lines = (["report", folder.run_id, "-o", str(target)], ["show", folder.run_id])
     times = [[process_seconds([GOAL, *line]) for line in lines] for _ in range(3)]
     report, show = map(min, zip(*times, strict=True))
     print(f"\ngoal report {report:.2f} s, goal show {show:.2f} s, {target.stat().st_size:,} bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError, RunNotFound, UsageError
-from goalrunner.records.run_folder import RunFolder, find_run, goal_home, list_runs, new_run_id
+from goalrunner.records.run_folder import RunFolder, find_run, goal_home, list_runs, new_run_id, newest_run
 
 
 @pytest.mark.parametrize(
@@ -137,9 +138,9 @@ def test_a_relative_home_in_a_folder_that_is_gone(tmp_path: Path, monkeypatch: p
         goal_home({"GOAL_HOME": "kept"})
 
 
-def make(home: Path, run_id: str, started_at: str) -> RunFolder:
+def make(home: Path, run_id: str, started_at: str, **more: str) -> RunFolder:
     folder = RunFolder.create(home, run_id)
-    folder.write_json(folder.summary, {"run_id": run_id, "status": "complete", "started_at": started_at})
+    folder.write_json(folder.summary, {"run_id": run_id, "status": "complete", "started_at": started_at, **more})
     return folder
 
 
@@ -154,13 +155,12 @@ def home(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("reference", "run_id"),
     [
-        (None, "k3aa-write-docs"),
         ("k3f9-make-parse", "k3f9-make-parse"),
         ("k3f", "k3f9-make-parse"),
         ("z", "zz11-make-fast"),
     ],
 )
-def test_a_run_is_found_by_id_beginning_or_age(home: Path, reference: str | None, run_id: str) -> None:
+def test_a_run_is_found_by_its_id_or_its_beginning(home: Path, reference: str, run_id: str) -> None:
     assert find_run(home, reference) == RunFolder(home / "runs" / run_id)
 
 
@@ -174,10 +174,10 @@ def test_a_whole_id_is_found_though_others_begin_so(home: Path) -> None:
     ("reference", "message"),
     [
         ("k3", '"k3" matches 2 runs: k3aa-write-docs, k3f9-make-parse\ntype more of the id'),
-        ("k3f9-make-prase", 'no run "k3f9-make-prase" in {home}\ngoal list shows the runs'),
-        ("docs", 'no run "docs" in {home}\ngoal list shows the runs'),
-        ("quite-else", 'no run "quite-else" in {home}\ngoal list shows the runs'),
-        ("../runs/k3f9-make-parse", 'no run "../runs/k3f9-make-parse" in {home}\ngoal list shows the runs'),
+        ("k3f9-make-prase", 'no run "k3f9-make-prase" in {home}\ngoal list --all shows the runs'),
+        ("docs", 'no run "docs" in {home}\ngoal list --all shows the runs'),
+        ("quite-else", 'no run "quite-else" in {home}\ngoal list --all shows the runs'),
+        ("../runs/k3f9-make-parse", 'no run "../runs/k3f9-make-parse" in {home}\ngoal list --all shows the runs'),
         ("", 'no run "" in {home}\n'),
     ],
 )
@@ -189,10 +189,58 @@ def test_a_run_that_is_not_there_gives_advice(home: Path, reference: str, messag
 
 
 def test_a_home_without_runs_says_how_to_start_one(tmp_path: Path) -> None:
-    for reference in (None, "k3f9"):
-        with pytest.raises(RunNotFound) as refused:
-            find_run(tmp_path / "nothing", reference)
-        assert str(refused.value) == f"there is no run in {tmp_path}/nothing\ngoal run GOAL_FILE starts one"
+    said = f"there is no run in {tmp_path}/nothing\ngoal run GOAL_FILE starts one"
+    with pytest.raises(RunNotFound) as refused:
+        find_run(tmp_path / "nothing", "k3f9")
+    assert str(refused.value) == said
+    with pytest.raises(RunNotFound) as refused:
+        newest_run(tmp_path / "nothing", tmp_path)
+    assert str(refused.value) == said
+
+
+@pytest.fixture
+def two_projects(tmp_path: Path) -> Path:
+    """Three runs: two in /src/parser, and the newest of all in /src/site with a goal file in /src/goals."""
+    make(tmp_path, "a111-older", "2026-11-19T10:00:00+00:00", workspace="/src/parser", objective="Older.")
+    make(tmp_path, "b222-newer", "2026-11-20T10:00:00+00:00", workspace="/src/parser", objective="Newer.")
+    more = {"workspace": "/src/site", "goal_file": "/src/goals/site.toml", "objective": "Build\nthe site."}
+    make(tmp_path, "c333-site", "2026-11-21T10:00:00+00:00", **more)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("folder", "run_id"),
+    [
+        ("/src/parser", "b222-newer"),
+        ("/src/parser/tests/data", "b222-newer"),
+        ("/src/site", "c333-site"),
+        ("/src/goals", "c333-site"),
+    ],
+)
+def test_the_newest_run_is_that_of_the_folder_or_the_nearest_above_it(
+    two_projects: Path, folder: str, run_id: str
+) -> None:
+    assert newest_run(two_projects, Path(folder)).run_id == run_id
+
+
+@pytest.mark.parametrize("folder", ["/src", "/src/parsers", "/src/goals/old", "/"])
+def test_a_folder_without_runs_names_the_newest_run_elsewhere(two_projects: Path, folder: str) -> None:
+    with pytest.raises(RunNotFound) as refused:
+        newest_run(two_projects, Path(folder))
+    assert str(refused.value) == (
+        f"no run worked in {folder} or in a folder above it\n"
+        'the newest run elsewhere: c333-site in /src/site, "Build the site."\n'
+        "to use that run, add its id: c333-site; goal list --all shows all runs"
+    )
+
+
+def test_a_damaged_summary_does_not_move_a_run_to_another_workspace(two_projects: Path) -> None:
+    damaged = RunFolder(two_projects / "runs" / "b222-newer")
+    damaged.summary.write_text("")
+    lines = [{"event": {"type": "goal_created"}}, {"event": {"type": "run_started", "workspace": "/src/parser"}}]
+    damaged.events.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    assert newest_run(two_projects, Path("/src/parser")) == damaged
 
 
 def test_runs_are_listed_newest_first(home: Path) -> None:
@@ -209,7 +257,7 @@ def test_a_home_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "summary.json: no such file or directory"),
+        (None, "the run never began"),
         (b"", "summary.json is damaged"),
         (b'{"run_id": "k3', "summary.json is damaged"),
         (b"[]", "summary.json is damaged"),
@@ -257,7 +305,7 @@ def test_a_home_that_is_a_file_is_an_error_and_not_empty(tmp_path: Path) -> None
     with pytest.raises(UsageError, match=r"/home/runs cannot be read: not a directory"):
         list_runs(tmp_path / "home")
     with pytest.raises(UsageError, match=r"/other/runs cannot be read: not a directory"):
-        find_run(tmp_path / "other")
+        find_run(tmp_path / "other", "k3f9")
 
 
 def test_a_run_is_found_from_a_folder_that_is_gone(

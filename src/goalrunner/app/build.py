@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Message
+from goalrunner.core.errors import UsageError
 from goalrunner.core.events import GoalCreated, GoalRecord, RunRules, RunStarted
 from goalrunner.core.goal import Goal
 from goalrunner.core.labels import label_in
@@ -31,7 +33,15 @@ from goalrunner.llm import ProviderModel, warm_up
 from goalrunner.records.artifacts import TranscriptFile
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import SystemClock
-from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
+from goalrunner.records.run_folder import (
+    CHECKS,
+    RUNS,
+    RunFolder,
+    RunPlace,
+    new_run_id,
+    summary_writer,
+    write_first_summary,
+)
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 
@@ -81,7 +91,8 @@ def open_run(config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = No
     asks = options.approver is not None
     notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
     observers = (*options.observers, notifier)
-    journal = Journal(log, transcript, parts.artifacts, observers, summary_writer(folder), str(folder.path))
+    save = summary_writer(folder, _place_of(config))
+    journal = Journal(log, transcript, parts.artifacts, observers, save, str(folder.path))
     facts, recalled = recall(config.home, goal.owner, parts.clock.now()) if goal.memory.recall else ((), ())
     left = Resumption(fresh_rounds=not goal.preserve_context)
     if loaded is not None:
@@ -100,6 +111,11 @@ def open_run(config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = No
     for account, llm in config.models.items():
         llm.skip(left.taken.get(account, 0))
     return PreparedRun(run, config, folder, close, (*notes, *recalled))
+
+
+def _place_of(config: RunConfig) -> RunPlace:
+    goal_file = config.options.goal_file
+    return RunPlace(str(config.workspace), str(goal_file.resolve()) if goal_file else "")
 
 
 def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -137,16 +153,22 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         earlier = chat_to_continue(options.continues, goal, has_own_agent=options.conversation is not None)
     config.refuse_shared_workspace()
     frozen = dump_goal(goal, config.redactor.text)
-    folder = RunFolder.create(config.home, new_run_id(config.home, config.redactor.text(goal.objective)))
-    folder.write_text(folder.goal_file, frozen)
-    prepared = open_run(config, folder)
-    run = prepared.run
+    run_id = new_run_id(config.home, config.redactor.text(goal.objective))
+    folder = RunFolder.create(config.home, run_id, RUNS if options.keeps_run else CHECKS)
     try:
-        now = run.parts.clock.now()
-        started = _run_started(prepared, now, secret_notes(frozen, options.goal_file))
-        run.start(_goal_created(prepared, now), started, earlier)
+        folder.write_text(folder.goal_file, frozen)
+        write_first_summary(folder, _place_of(config), config.redactor.text(goal.objective), SystemClock().now())
+        prepared = open_run(config, folder)
+        try:
+            now = prepared.run.parts.clock.now()
+            started = _run_started(prepared, now, secret_notes(frozen, options.goal_file))
+            prepared.run.start(_goal_created(prepared, now), started, earlier)
+        except BaseException:
+            prepared.close()
+            raise
     except BaseException:
-        prepared.close()
+        with contextlib.suppress(UsageError):  # the first error says more
+            folder.remove()  # the run never began
         raise
     return prepared
 
@@ -199,7 +221,7 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
     config = prepared.config
     goal, options = config.goal, config.options
     return RunStarted(
-        workspace=str(config.workspace),
+        **asdict(_place_of(config)),
         models=config.model_names,
         agent_command=config.agent.words if config.agent else "",
         version=VERSION,
@@ -217,7 +239,6 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
         sandbox=config.sandbox_name,
         deadline_at=deadline_at(now, goal.timeout),
         handed=options.handed(goal),
-        goal_file=str(options.goal_file.resolve()) if options.goal_file else "",
         goal_sha256=file_hash(prepared.folder.goal_file),
         continues=options.continues.run_id if options.continues else "",
     )

@@ -158,9 +158,11 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
         folder.write_json(folder.cancellation, {"said": message})
         while is_written(folder.events):
             if time.monotonic() > until:
+                pid = read_summary(folder).get("pid", 0)
                 raise RecordError(
                     f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after the request to end",
-                    "a program that drives its own agent ends it after the agent's turn; to end it at once: kill PID",
+                    "a program that drives its own agent ends it after the agent's turn"
+                    + (f"; to end it at once: kill {pid}" if pid else ""),
                 )
             time.sleep(0.1)
         if (state := load_state(folder)).stop_reason in FINAL:

@@ -16,7 +16,6 @@ from goalrunner.app.build import check
 from goalrunner.app.external_agent import check_installed, resolve_agent
 from goalrunner.app.preflight import choose_environment, describe_checks, needs_environment
 from goalrunner.app.run_options import Callback, RunOptions, only_checks
-from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import arun
 from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing
@@ -27,9 +26,9 @@ from goalrunner.core.goal_tables import (
     ValidatorSpec,
     WorkspaceConfig,
 )
-from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import GoalStatus, Usage
 from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
-from goalrunner.records.run_folder import RunFolder, goal_home
+from goalrunner.records.run_folder import goal_home
 from goalrunner.snapshots.git import git_program
 from goalrunner.system.sandbox import choose
 
@@ -175,14 +174,14 @@ class Baseline:
 def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
     """Run the validators once as `goal run` does before round 1, without agent and judge, and keep no run."""
     seen: list[Event] = []
-    own = replace(options, observers=(Callback(seen.append),), conversation=NoAgent(), needs_round=True)
+    own = replace(
+        options, observers=(Callback(seen.append),), conversation=NoAgent(), needs_round=True, keeps_run=False
+    )
     try:
         outcome = asyncio.run(arun(only_checks(goal), own))
     except GoalError as error:
         return Baseline(problem=str(error))
     problem = "" if outcome.message.startswith(ONLY_CHECKS) else outcome.message
-    if not problem or outcome.stop_reason is not StopReason.INTERNAL_ERROR:  # its message names a file of the run
-        remove_run(options.home, RunFolder(Path(outcome.run_path)))
     event = next((event for event in reversed(seen) if isinstance(event, BaselineTaken)), None)
     return Baseline(event, problem, outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0)
 

@@ -90,6 +90,11 @@ class LoadedRun:
     def goal_file(self) -> Path | None:
         return Path(self.started.goal_file) if self.started.goal_file else None
 
+    def outcome(self, folder: RunFolder) -> GoalOutcome:
+        """Return the outcome of the run, with its evidence."""
+        rows = self.evidence.rows(self.state)
+        return outcome_of(self.state, str(folder.path)).model_copy(update={"evidence": rows})
+
 
 def load_run(folder: RunFolder) -> LoadedRun:
     """Fold a run's log, once. Raise RecordError for a log that is damaged or too short."""
@@ -164,21 +169,18 @@ def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> t
     return messages
 
 
-def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()) -> GoalOutcome | None:
-    """Write and return the outcome of a run whose process was killed before it wrote it; else return None."""
+def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()) -> None:
+    """Write the outcome of a run whose process was killed before it wrote it."""
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
-        return None
+        return
     with contextlib.suppress(OSError, ValueError):  # resuming a run renames outcome.json
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
-            return None
-    rows = loaded.evidence.rows(loaded.state)
-    outcome = outcome_of(loaded.state, str(folder.path)).model_copy(update={"evidence": rows})
-    folder.write_outcome(outcome.model_dump(mode="json"))
+            return
+    folder.write_outcome(loaded.outcome(folder).model_dump(mode="json"))
     summary_writer(folder)(loaded.state)
     for record in read_records(folder.events):
         for observer in observers:
             observer.on_record(record)
-    return outcome
 
 
 def frozen_table(folder: RunFolder) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class RunOptions:
     validators: tuple[Validator, ...] = ()  # run in this process, besides those of the goal
     resume_prompt: ResumePrompt | None = None
     prompt: str | None = None  # the first user message, if it differs from the objective
+    keeps_run: bool = True  # False: for a check, whose records are removed at its end
     needs_round: bool = False  # whether the agent works even if the baseline is green
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
 

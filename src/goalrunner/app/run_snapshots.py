@@ -8,15 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from goalrunner.core import events
-from goalrunner.core.errors import UsageError, WorkspaceError, os_errors
+from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.outcome import FINAL
 from goalrunner.core.summary import SnapshotHistory
-from goalrunner.records.files import finish, is_written, remove_whole, unfinished
-from goalrunner.records.run_folder import RunFolder, list_runs
+from goalrunner.records.files import finish, is_written, unfinished
+from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, list_runs
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import find_snapshot, keeps, last_used, put_aside, remove_store, shrink, store_name
 from goalrunner.snapshots.repositories import Start
@@ -158,9 +159,10 @@ def _files(changes: tuple[Change, ...]) -> tuple[Change, ...]:
 
 @dataclass(frozen=True)
 class OldRun:
-    """A run that is old enough to be removed, how it ended, and whether it could be resumed."""
+    """A run that is old enough to be removed, its summary, how it ended, and whether it could be resumed."""
 
     folder: RunFolder
+    summary: Mapping[str, Any]
     why: str
     resumable: bool
 
@@ -169,7 +171,7 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
     """Return the runs that ended longer ago than that, oldest first, without those that run or wait for a person."""
     found = []
     for summary in reversed(list_runs(home)):
-        folder = RunFolder(home / "runs" / str(summary["run_id"]))
+        folder = RunFolder(home / RUNS / str(summary["run_id"]))
         if summary.get("stop_reason") in _WAITING or is_written(folder.events):
             continue
         times = (summary.get("finished_at"), summary.get("updated_at"), summary.get("started_at"))
@@ -179,10 +181,11 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
         why = f"{status}, {reason}" if reason not in ("", status, "satisfied") else status
         resumable = reason not in FINAL
         if status == "unreadable":
-            why = f"unreadable ({summary.get('message')}); its log may still be whole"
+            rest = "" if folder.is_empty else "; its log may still be whole"
+            why = f"unreadable ({summary.get('message')}){rest}"
         elif resumable:
             why = f"{'lost: its process is gone' if status == 'running' else why}; could be resumed"
-        found.append(OldRun(folder, why, resumable))
+        found.append(OldRun(folder, summary, why, resumable))
     return found
 
 
@@ -190,8 +193,7 @@ def remove_run(home: Path, folder: RunFolder) -> None:
     """Remove a run's folder, as a whole, and its checkouts. Raise UsageError if it cannot be removed."""
     from goalrunner.app.sandbox import clear_own
 
-    with os_errors(f"{folder.path} cannot be removed", "check its owner and permissions", UsageError):
-        remove_whole(folder.path)
+    folder.remove()
     clear_own(home, folder.run_id)
 
 
@@ -199,7 +201,7 @@ def remove_run(home: Path, folder: RunFolder) -> None:
 class Pruned:
     """The result of `prune`, besides runs: unfinished removals, and snapshots that no run needs."""
 
-    half_removed: int = 0  # folders that an interrupted removal left
+    half_removed: int = 0  # folders that an interrupted removal or a killed check left
     stores: list[str] = field(default_factory=list)
     snapshots: int = 0  # that were removed from other stores
     left: list[str] = field(default_factory=list)  # why other snapshots were not removed
@@ -207,12 +209,13 @@ class Pruned:
 
 def prune(home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since: float, *, dry_run: bool) -> Pruned:
     """Remove runs, and the snapshots that no run needs and that are older than `since`, in seconds since 1970."""
-    folders = (home / "runs", home / "stores")
+    folders = (home / RUNS, home / "stores", home / CHECKS)
+    checks = _ended_checks(home, since)
     if dry_run:
-        return Pruned(sum(len(unfinished(folder)) for folder in folders))
-    done = Pruned(sum(map(finish, folders)))
-    for run in found:
-        remove_run(home, run.folder)
+        return Pruned(sum(len(unfinished(folder)) for folder in folders) + len(checks))
+    done = Pruned(sum(map(finish, folders)) + len(checks))
+    for folder in (*checks, *(run.folder for run in found)):
+        remove_run(home, folder)
     workspaces = _workspaces(home)
     if unknown := [run for run, workspace in workspaces.items() if not workspace]:
         done.left.append(f"run {unknown[0]} does not name its workspace, so no snapshot was removed")
@@ -229,9 +232,20 @@ def prune(home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since
     return done
 
 
+def _ended_checks(home: Path, since: float) -> list[RunFolder]:
+    """Return the folders of checks that were killed before `since`, in seconds since 1970."""
+    folders = [RunFolder(path) for path in (home / CHECKS).glob("[!.]*")]
+    return [folder for folder in folders if folder.path.stat().st_mtime < since and not is_written(folder.events)]
+
+
 def _workspaces(home: Path) -> dict[str, str]:
-    """Return the workspace of each run by its summary; empty if it is not known."""
-    return {str(item["run_id"]): str(item.get("workspace") or "") for item in list_runs(home)}
+    """Return the workspace of each run by its summary; empty if it is not known. A run without events has no snapshots."""
+    workspaces = {}
+    for summary in list_runs(home):
+        run_id, workspace = str(summary["run_id"]), str(summary.get("workspace") or "")
+        if workspace or not RunFolder(home / RUNS / run_id).is_empty:
+            workspaces[run_id] = workspace
+    return workspaces
 
 
 def _users(home: Path, store: str) -> list[str]:
@@ -241,5 +255,5 @@ def _users(home: Path, store: str) -> list[str]:
 
 def _named(home: Path, store: str) -> set[str]:
     """Return every snapshot that a run of the store names. Raise OSError for a log that cannot be read."""
-    logs = (RunFolder(home / "runs" / run).events for run in _users(home, store))
+    logs = (RunFolder(home / RUNS / run).events for run in _users(home, store))
     return {match.decode() for log in logs for match in _ID.findall(log.read_bytes())}

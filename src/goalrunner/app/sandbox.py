@@ -20,7 +20,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.ports import Launcher
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.records.files import clear, is_written
-from goalrunner.records.run_folder import RunFolder, goal_home
+from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, goal_home
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
 from goalrunner.system.sandbox import Choice, SandboxedLauncher, SandboxPolicy, WritableRoot, choose
@@ -38,9 +38,14 @@ def clear_leftovers(home: Path) -> None:
     """Remove the checkouts of runs that no process drives, in the background. Never raise."""
     with contextlib.suppress(OSError):
         folders = list((home / CHECKOUTS).iterdir())
-        found = [path.name for path in folders if not is_written(RunFolder(home / "runs" / path.name).events)]
-        if found:
-            threading.Thread(target=clear_own, args=(home, *found), name="goal-leftovers", daemon=True).start()
+        ended = [path.name for path in folders if not _is_driven(home, path.name)]
+        if ended:
+            threading.Thread(target=clear_own, args=(home, *ended), name="goal-leftovers", daemon=True).start()
+
+
+def _is_driven(home: Path, run_id: str) -> bool:
+    """Return whether a process drives the run, or the check, of that id."""
+    return any(is_written(RunFolder(home / kind / run_id).events) for kind in (RUNS, CHECKS))
 
 
 def clear_own(home: Path, *run_ids: str) -> None:

@@ -14,6 +14,7 @@ from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
@@ -26,6 +27,7 @@ from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import cut_calls
+from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
@@ -74,14 +76,19 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
     Raise GoalError before the run begins, and RecordError with the `outcome` when the run's own records fail.
     """
     with _signals() as watch:
-        return await finish(prepare_run(goal, options), watch)
+        prepared = prepare_run(goal, options)
+        try:
+            return await finish(prepared, watch)
+        finally:
+            if not (options.keeps_run or prepared.folder.has_traceback):
+                remove_run(options.home, prepared.folder)
 
 
 async def aresume(folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "") -> GoalOutcome:
     """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
 
-    If the run was complete when its process was killed, write and return its outcome. Raise GoalError if it cannot be
-    resumed: it has ended permanently, another process drives it, its log is damaged, or its limits are used up.
+    If the run is complete, return its outcome, so that a retry is safe. Raise GoalError if it cannot be resumed: it was
+    cancelled, another process drives it, its log is damaged, or its limits are used up.
     """
     earlier = EarlierRun(folder, load_run(folder), options, limits, note=note)
     if (outcome := earlier.completed()) is not None:
@@ -206,9 +213,11 @@ class EarlierRun:
     note: str = ""
 
     def completed(self) -> GoalOutcome | None:
-        """Return the outcome if the run was complete when its process was killed; else None."""
-        outcome = finalize(self.folder, self.loaded, self.options.observers)
-        return outcome if outcome is not None and outcome.passed else None
+        """Return the outcome if the run is complete, and write it if its process was killed before it did; else None."""
+        finalize(self.folder, self.loaded, self.options.observers)
+        if self.loaded.state.status is GoalStatus.COMPLETE and not is_written(self.folder.events):
+            return self.loaded.outcome(self.folder)
+        return None
 
     async def resume(self) -> PreparedRun:
         """Open the run again from its loaded log, and record that it was resumed. Raise GoalError."""

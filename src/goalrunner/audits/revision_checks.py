@@ -16,7 +16,7 @@ from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
 from goalrunner.engine.journal import result_facts
 from goalrunner.engine.turns import NoAgent
-from goalrunner.records.run_folder import RunFolder, new_run_id
+from goalrunner.records.run_folder import CHECKS, RunFolder, new_run_id
 from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 
 _KEPT = 4_000_000  # bytes at each end of an output that the judge can see
@@ -65,7 +65,7 @@ async def check_revision(goal: Goal, revision: str, options: RunOptions) -> Revi
     config = resolve(only_checks(goal), replace(options, conversation=NoAgent()))
     config.check_requirements()
     config.refuse_shared_workspace()
-    folder = RunFolder.create(config.home, new_run_id(config.home, "audit"))
+    folder = RunFolder.create(config.home, new_run_id(config.home, "audit"), CHECKS)
     try:
         prepared = open_run(config, folder)
         try:

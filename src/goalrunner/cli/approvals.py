@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from goalrunner.app import decisions
-from goalrunner.app.previous_run import load_state
+from goalrunner.app.previous_run import load_state, refuse_final
 from goalrunner.app.sandbox import person
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.records.run_folder import RunFolder, list_runs
-from goalrunner.reports.layout import clean, one_line
+from goalrunner.records.run_folder import RunFolder, list_runs, read_summary, runs_of
+from goalrunner.reports import layout
+from goalrunner.reports.layout import clean, home_path, one_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
-from goalrunner.reports.status import resuming
+from goalrunner.reports.status import naming_lines, resuming
 
 ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
-WaitingRun = Annotated[Text, argument("RUN", "Id of a run; default: the one that waits.", options.run_ids)]
+WaitingRun = Annotated[
+    Text, argument("RUN", "Id of a run; default: the one of this workspace that waits.", options.run_ids)
+]
 
 _SHOWN = 5
 
@@ -85,11 +89,8 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
     if reference is not None:
         return runs.find(reference)
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
-    waiting = [
-        one
-        for one in map(RunSummary.read, list_runs(runs.home()))
-        if (one.open_questions if verb == "answer" else one.waiting) and one.status not in ("complete", "cancelled")
-    ]
+    every = list_runs(runs.home())
+    waiting = _open(runs_of(every, runs.current_folder()), verb)
     ended = [one.run_id for one in waiting if one.status != "running"]
     if len(ended) == 1:
         return runs.find(ended[0])
@@ -99,7 +100,22 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
     if waiting:
         run = waiting[0].run_id
         raise UsageError(f"run {run} is active; answer at the terminal in which it was started")
-    raise UsageError(f"no run waits for {what}", "goal list shows the runs")
+    message = f"no run of this workspace waits for {what}"
+    if elsewhere := [one for one in _open(every, verb) if one.status != "running"]:
+        other = elsewhere[0]
+        message += f"; {other.run_id} in {home_path(other.workspace)} waits: {one_line(other.objective)}"
+        raise UsageError(message, f"goal {command.replace('RUN', other.run_id)}")
+    raise UsageError(message, "goal list shows the runs")
+
+
+def _open(summaries: Iterable[dict[str, Any]], verb: str) -> list[RunSummary]:
+    """Return the runs in which something waits for this command."""
+    found = []
+    for summary in map(RunSummary.read, summaries):
+        waits = summary.open_questions if verb == "answer" else summary.waiting
+        if waits and summary.status not in ("complete", "cancelled"):
+            found.append(summary)
+    return found
 
 
 def answer(
@@ -135,13 +151,22 @@ def answer(
 def cancel(
     run: options.Run = None,
     reason: Annotated[str, option("TEXT", "The reason; it is kept in the run's log.")] = "",
+    yes: options.Yes = False,
     json: options.Json = False,
 ) -> int:
     """End a run permanently, from any terminal.
 
-    The run cannot be resumed.
+    Asks first. The run cannot be resumed.
     """
     folder = runs.find(run)
+    refuse_final(load_state(folder))
+    if not yes:
+        output.complain(
+            layout.laid_out(naming_lines(RunSummary.read(read_summary(folder))), output.columns(sys.stderr))
+        )
+        question = "End this run for good? It cannot be resumed. [y/N]"
+        if not output.confirmed(question, "goal cancel asks before it ends a run"):
+            return 1
     state = decisions.cancel_run(folder, reason)
     value = {"run_id": folder.run_id, "status": str(state.status), "message": state.message}
     output.say(value if json else f"{state.status}  {folder.run_id}  {state.message}\n")

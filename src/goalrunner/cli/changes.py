@@ -47,7 +47,7 @@ def diff(
 
 
 def _arguments(run: str | None, number: int | None) -> tuple[str | None, int | None]:
-    """Return run and round; a number alone is a round of the newest run, since no id begins with a digit."""
+    """Return run and round; a number alone is a round of the default run, since no id begins with a digit."""
     return (None, int(run)) if number is None and run is not None and run.isdecimal() else (run, number)
 
 
@@ -67,9 +67,12 @@ def restore(
     """
     from goalrunner.app.preflight import undo_interrupted
     from goalrunner.app.run_snapshots import KeptStore, snapshots_of
+    from goalrunner.core.run_summary import RunSummary
+    from goalrunner.records.run_folder import read_summary
     from goalrunner.reports.figures import count
     from goalrunner.reports.layout import home_path
     from goalrunner.reports.patches import done_lines, plan_lines
+    from goalrunner.reports.status import naming_lines
 
     run, number = _arguments(run, number)
     if number is not None and snapshot is not None:
@@ -92,6 +95,7 @@ def restore(
             output.say(f"Nothing to restore: {home_path(known.workspace)} is {moment}.\n{undo}")
             return 0
         if not yes:
+            output.say(output.laid_out(naming_lines(RunSummary.read(read_summary(folder)))))
             output.say(output.laid_out(plan_lines("restore", known.workspace, moment, changes)))
             question = f"Change {count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
             if not output.confirmed(question, "goal restore asks before it changes files"):
@@ -109,16 +113,17 @@ def prune(
     dry_run: Annotated[bool, flag("--dry-run", "Print what would be removed, and remove nothing.")] = False,
     json: options.Json = False,
 ) -> int:
-    """Remove runs that ended long ago.
+    """Remove runs of all workspaces that ended long ago.
 
     Asks first. Snapshots that no run needs are removed, too. A run that is running or waits for a person is kept.
     """
     from goalrunner.app import run_snapshots
     from goalrunner.reports.figures import count
+    from goalrunner.reports.tables import old_run_line
 
     home, now = runs.home(), datetime.now(UTC)
     found = run_snapshots.old_runs(home, older_than, now)
-    listed, number = [f"{run.folder.run_id}  {run.why}" for run in found], count(len(found), "run")
+    listed, number = [old_run_line(run) for run in found], count(len(found), "run")
     if found and not (dry_run or yes):
         output.complain("\n".join(listed))
         hint = "add --yes, or --dry-run to list them"
@@ -134,7 +139,7 @@ def prune(
     verb = "would remove" if dry_run else "removed"
     lines = [f"{verb}  {line}" for line in listed] or ["no run ended that long ago"]
     if done.half_removed:
-        lines.append(f"{verb}  what an interrupted goal prune left: {count(done.half_removed, 'folder')}")
+        lines.append(f"{verb}  what an interrupted goal prune or goal check left: {count(done.half_removed, 'folder')}")
     if done.stores or done.snapshots:
         others = f"{len(done.stores)} snapshot stores, and {done.snapshots} snapshots in other stores"
         lines.append(f"removed  {others}, which no run needs")

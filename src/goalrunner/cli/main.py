@@ -76,14 +76,14 @@ def _run(arguments: list[str]) -> int:
 def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
     """Return a function that performs a plain `list` or `status` without Typer; None for any other command line."""
     command, *rest = arguments or [""]
-    words, json = [word for word in rest if word != "--json"], "--json" in rest
-    if command not in ("list", "status") or len(rest) > len(words) + 1 or any(word.startswith("-") for word in words):
-        return None
+    words = [word for word in rest if not word.startswith("-")]
+    flags = [word for word in rest if word.startswith("-")]
+    json = "--json" in flags
     from goalrunner.cli import runs
 
-    if command == "list" and not words:
-        return lambda: runs.list_runs(json=json)
-    if command == "status" and len(words) <= 1:
+    if command == "list" and not words and set(flags) <= {"--json", "--all"}:
+        return lambda: runs.list_runs(json=json, everywhere="--all" in flags)
+    if command == "status" and len(words) <= 1 and set(flags) <= {"--json"}:
         return lambda: runs.print_status(*words, json=json)
     return None
 

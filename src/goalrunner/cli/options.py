@@ -110,7 +110,7 @@ def flag(name: str, text: str, *more: str) -> Any:
     return Option(name, *more, help=text)
 
 
-Run = Annotated[Text, argument("RUN", "Id of a run or its beginning; default: the newest.", run_ids)]
+Run = Annotated[Text, argument("RUN", "Id of a run or its beginning; default: the newest of this workspace.", run_ids)]
 Json = Annotated[bool, flag("--json", "Print the result as JSON.")]
 NoPager = Annotated[bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")]
 Yes = Annotated[bool, flag("--yes", "Do not ask.", "-y")]

@@ -15,6 +15,7 @@ from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import drive, open_files, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
 from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.records.run_folder import newest_run
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
@@ -126,7 +127,8 @@ def resume(
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
     The conversation, counters, usage and evidence of the run are kept, and completed steps are not repeated. A limit that is
-    used up must be raised. A run that is complete, or was ended by `goal cancel`, cannot be resumed.
+    used up must be raised. For a run that is complete, its outcome is printed again. A run that was ended by `goal cancel`
+    cannot be resumed.
     """
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import aresume
@@ -163,13 +165,14 @@ def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     code = run(str(folder / "goal.toml"), json=json, quiet=quiet)
     if code == 0 and not (json or quiet):
-        output.say(_NEXT.format(folder=folder))
+        run_id = newest_run(runs.home(), folder).run_id
+        output.say(_NEXT.format(folder=folder, run=run_id, space=" " * len(run_id)))
     return code
 
 
 _NEXT = """
 The goal file is {folder}/goal.toml. Next:
-goal show                 the run, round by round
-goal diff                 what the agent changed
-goal init                 a goal file for your own project, in its folder
+goal show {run}   the run, round by round
+goal diff {run}   what the agent changed
+goal init {space}   a goal file for your own project, in its folder
 """

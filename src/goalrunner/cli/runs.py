@@ -27,8 +27,22 @@ def home() -> Path:
 
 
 def find(reference: str | None) -> RunFolder:
-    """Return the folder of a run, by id, its beginning or path; None is the newest run. Raise RunNotFound."""
-    return run_folder.find_run(home(), reference)
+    """Return the folder of a run, by id, its beginning or path; None is the newest run of this workspace.
+
+    Raise RunNotFound, and UsageError without a current folder.
+    """
+    return (
+        run_folder.newest_run(home(), current_folder()) if reference is None else run_folder.find_run(home(), reference)
+    )
+
+
+def current_folder() -> Path:
+    """Return the current folder without links. Raise UsageError if it does not exist any more."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        why = "the current folder does not exist any more, so no run belongs to it"
+        raise UsageError(why, "name the run; goal list --all shows all runs") from error
 
 
 def records(folder: RunFolder) -> Iterator[Record]:
@@ -53,16 +67,31 @@ def is_file(path: Any) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
-def list_runs(*, json: bool = False, chosen: Callable[[RunSummary], bool] = bool, limit: int | None = None) -> int:
-    """Print the runs, newest first; return 0."""
+def list_runs(
+    *,
+    json: bool = False,
+    everywhere: bool = False,
+    chosen: Callable[[RunSummary], bool] = bool,
+    limit: int | None = None,
+) -> int:
+    """Print the runs of this workspace, or those of all workspaces, newest first; return 0."""
     from goalrunner.reports.tables import listing_text
 
-    known = run_folder.list_runs(home())
-    found = [values for values in known if chosen(RunSummary.read(values))][:limit]
-    if not json and not found:
-        none = f"No runs yet in {home()}. To start one: goal run goal.toml"
-        output.complain("No run matches. goal list shows all of them." if known else none)
-    output.say(found if json else listing_text(list(map(RunSummary.read, found)), datetime.now(UTC), output.columns()))
+    every = run_folder.list_runs(home())
+    here = every if everywhere else run_folder.runs_of(every, current_folder())
+    listed = [values for values in here if chosen(RunSummary.read(values))][:limit]
+    if json:
+        output.say(listed)
+        return 0
+    if not listed:
+        if here:
+            output.complain("No run matches.")
+        elif every:
+            output.complain(f"No run worked in {current_folder()}. goal list --all shows the runs of all workspaces.")
+        else:
+            output.complain(f"No runs yet in {home()}. To start one: goal run goal.toml")
+    summaries = [RunSummary.read(values) for values in listed]
+    output.say(listing_text(summaries, datetime.now(UTC), output.columns(), with_workspaces=everywhere))
     return 0
 
 

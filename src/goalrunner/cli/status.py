@@ -23,7 +23,9 @@ EXIT_CODES = {"complete": 0, "not complete": 1, "unreadable": 1, "not audited": 
 """By the result of an audit."""
 STATUSES = ("running", "complete", "capped", "blocked", "cancelled", "failed", "lost", "unreadable")
 
-_Target = Annotated[Text, argument("RUN|TRANSCRIPT", "A run (default: the newest), a file or a folder; - is stdin.")]
+_Target = Annotated[
+    Text, argument("RUN|TRANSCRIPT", "A run (default: the newest of this workspace), a file or a folder; - is stdin.")
+]
 
 
 def status(
@@ -142,12 +144,19 @@ def list_(
         datetime | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.', parser=_MOMENT)
     ] = None,
     workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
+    everywhere: Annotated[bool, flag("--all", "The runs of all workspaces.")] = False,
     limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", parser=COUNT)] = None,
     json: options.Json = False,
 ) -> int:
-    """List the runs, newest first."""
+    """List the runs of this workspace, newest first.
+
+    These are the runs whose workspace or goal file is in the current folder, else those of the nearest folder above it in
+    which a run worked.
+    """
     if workspace == "":
         raise UsageError("--workspace is empty", "write a folder, or remove it")
+    if workspace and everywhere:
+        raise UsageError("--workspace and --all cannot be combined", "use one of them")
     place = os.path.realpath(os.path.expanduser(workspace)) if workspace else ""  # noqa: PTH111
 
     def chosen(summary: RunSummary) -> bool:
@@ -158,4 +167,4 @@ def list_(
         is_there = not place or os.path.realpath(summary.workspace or "/") == place
         return is_there and (not status or summary.status in status) and (since is None or began >= since)
 
-    return runs.list_runs(json=json, chosen=chosen, limit=limit)
+    return runs.list_runs(json=json, everywhere=everywhere or bool(place), chosen=chosen, limit=limit)

@@ -6,17 +6,27 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.core.errors import RecordError, RunNotFound, UsageError, one_line, quoted, record_errors, some
+from goalrunner.core.errors import (
+    RecordError,
+    RunNotFound,
+    UsageError,
+    one_line,
+    os_errors,
+    quoted,
+    record_errors,
+    some,
+)
 from goalrunner.core.run_summary import RUNNING, RunSummary
-from goalrunner.records.files import is_written, sync_folder, write_whole
+from goalrunner.records.files import is_written, remove_whole, sync_folder, write_whole
 
 if TYPE_CHECKING:
     import random
+    from datetime import datetime
 
     from goalrunner.core.run_state import RunState
 
@@ -38,6 +48,14 @@ def goal_home(environ: Mapping[str, str]) -> Path:
         raise UsageError(f"{why}, so there is no folder for runs", "export GOAL_HOME=/a/folder/of/yours") from error
 
 
+RUNS = "runs"  # the folder in GOAL_HOME of the runs
+CHECKS = "check-runs"  # the same for checks outside of a run, whose records are removed at their end
+_FIRST_EVENTS = 10  # the event that names the workspace is among them
+
+
+TRACEBACK = ".traceback.txt"
+
+
 class _File:
     """A path in the folder of a run."""
 
@@ -55,9 +73,9 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, home: Path, run_id: str) -> RunFolder:
-        """Make a new, empty folder. Raise UsageError if it exists or cannot be made."""
-        path = home / "runs" / run_id
+    def create(cls, home: Path, run_id: str, kind: str = RUNS) -> RunFolder:
+        """Make a new, empty folder; `kind` is RUNS or CHECKS. Raise UsageError if it exists or cannot be made."""
+        path = home / kind / run_id
         try:
             for folder in (home, path.parent):
                 if not folder.exists():
@@ -87,11 +105,31 @@ class RunFolder:
     def run_id(self) -> str:
         return self.path.name
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log has no events: the run never began, or has not begun yet."""
+        try:
+            return self.events.stat().st_size == 0
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+
+    def remove(self) -> None:
+        """Remove the folder as a whole. Raise UsageError if it cannot be removed."""
+        with os_errors(f"{self.path} cannot be removed", "check its owner and permissions", UsageError):
+            remove_whole(self.path)
+
     def scratch_file(self, suffix: str = "") -> Path:
         """Return an unused path in the scratch folder."""
         with record_errors(f"cannot make {self.scratch}"):
             self.scratch.mkdir(mode=0o700, exist_ok=True)
         return self.scratch / (os.urandom(8).hex() + suffix)
+
+    @property
+    def has_traceback(self) -> bool:
+        """Whether there is the traceback of a defect, which the message of the run names."""
+        return any(self.scratch.glob(f"*{TRACEBACK}"))
 
     def clear_scratch(self) -> None:
         """Remove temporary files but tracebacks."""
@@ -99,7 +137,7 @@ class RunFolder:
 
         with contextlib.suppress(OSError):
             for path in self.scratch.iterdir():
-                if not path.name.endswith(".traceback.txt"):
+                if not path.name.endswith(TRACEBACK):
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def write_outcome(self, outcome: dict[str, Any]) -> None:
@@ -168,7 +206,7 @@ def new_run_id(home: Path, objective: str, source: random.Random | None = None) 
     while len("-".join(chosen[:-1])) >= 10:
         chosen.pop()
     try:
-        taken = {path.name[:4] for path in (home / "runs").iterdir()}
+        taken = {path.name[:4] for path in (home / RUNS).iterdir()}
     except OSError:  # there is none yet, or making the run's folder will say what is wrong
         taken = set()
     while True:
@@ -177,8 +215,8 @@ def new_run_id(home: Path, objective: str, source: random.Random | None = None) 
             return "-".join((signs, *chosen))
 
 
-def find_run(home: Path, reference: str | None = None) -> RunFolder:
-    """Return the run of that id, of the only id with that prefix, or in the folder of that path; for None the newest run.
+def find_run(home: Path, reference: str) -> RunFolder:
+    """Return the run of that id, of the only id with that prefix, or in the folder of that path.
 
     Raise RunNotFound, and UsageError if the runs cannot be listed.
     """
@@ -188,30 +226,76 @@ def find_run(home: Path, reference: str | None = None) -> RunFolder:
             return RunFolder(path)
     names = _names(home)
     if not names:
-        raise RunNotFound(f"there is no run in {home}", "goal run GOAL_FILE starts one")
-    if reference is None:
-        return RunFolder(home / "runs" / list_runs(home)[0]["run_id"])
+        raise _no_run_at_all(home)
     matching = sorted(name for name in names if reference and name.startswith(reference))
-    if reference in names or len(matching) == 1:
-        return RunFolder(home / "runs" / (reference if reference in names else matching[0]))
+    if reference in names:
+        return RunFolder(home / RUNS / reference)
+    if len(matching) == 1:
+        return RunFolder(home / RUNS / matching[0])
     if matching:
         raise RunNotFound(f"{quoted(reference)} matches {len(matching)} runs: {some(matching)}", "type more of the id")
-    raise RunNotFound(f"no run {quoted(reference)} in {home}", "goal list shows the runs")
+    raise RunNotFound(f"no run {quoted(reference)} in {home}", "goal list --all shows the runs")
+
+
+def newest_run(home: Path, folder: Path) -> RunFolder:
+    """Return the newest run of a folder, as `runs_of` finds them.
+
+    Raise RunNotFound, which names the newest run elsewhere, and UsageError if the runs cannot be listed.
+    """
+    summaries = list_runs(home)
+    if not summaries:
+        raise _no_run_at_all(home)
+    runs = runs_of(summaries, folder)
+    if runs:
+        return RunFolder(home / RUNS / runs[0]["run_id"])
+    readable = [summary for summary in summaries if summary.get("workspace")]
+    message = f"no run worked in {folder} or in a folder above it"
+    if not readable:
+        raise RunNotFound(message, "goal list --all shows all runs")
+    newest = readable[0]
+    run_id, objective = newest["run_id"], one_line(str(newest.get("objective", "")))
+    raise RunNotFound(
+        message,
+        f"the newest run elsewhere: {run_id} in {newest['workspace']}, {quoted(objective)}\n"
+        f"to use that run, add its id: {run_id}; goal list --all shows all runs",
+    )
+
+
+def runs_of(summaries: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Return the runs whose workspace or goal file is in `folder`, or else those of the nearest workspace above it."""
+    by_workspace: dict[str, list[dict[str, Any]]] = {}
+    here = []
+    for summary in summaries:
+        workspace = str(summary.get("workspace", ""))
+        by_workspace.setdefault(workspace, []).append(summary)
+        goal_folder = os.path.dirname(str(summary.get("goal_file", "")))  # noqa: PTH120 - faster for many runs
+        if str(folder) in (workspace, goal_folder):
+            here.append(summary)
+    if here:
+        return here
+    for parent in folder.parents:
+        if runs := by_workspace.get(str(parent)):
+            return runs
+    return []
+
+
+def _no_run_at_all(home: Path) -> RunNotFound:
+    return RunNotFound(f"there is no run in {home}", "goal run GOAL_FILE starts one")
 
 
 def list_runs(home: Path) -> list[dict[str, Any]]:
     """Return the summary of each run (`summary.json`), newest first.
 
     A run whose summary is missing or damaged has `run_id`, `status` "unreadable", `started_at` (its folder's time),
-    `message` and nothing else. Raise UsageError if the runs cannot be listed.
+    `message`, the `workspace` that its log names, and nothing else. Raise UsageError if the runs cannot be listed.
     """
-    found = [read_summary(RunFolder(home / "runs" / name)) for name in _names(home)]
+    found = [read_summary(RunFolder(home / RUNS / name)) for name in _names(home)]
     return sorted(found, key=lambda summary: (summary["started_at"], summary["run_id"]), reverse=True)
 
 
 def _names(home: Path) -> list[str]:
     """Return the names of the runs' folders; none before the first run. Raise UsageError."""
-    runs = home / "runs"
+    runs = home / RUNS
     try:
         with os.scandir(runs) as entries:
             return [one.name for one in entries if not one.name.startswith(".") and one.is_dir()]
@@ -236,14 +320,33 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
                 summary.update(_lost(summary))
             return summary
     except OSError as error:
+        is_missing = isinstance(error, FileNotFoundError)
         message = f"summary.json: {(error.strerror or 'cannot be read').lower()}"
+        if is_missing and folder.is_empty:
+            message = "the run never began"
     except (ValueError, RecursionError):
         pass
     from datetime import UTC, datetime  # not at the top: few runs need it
 
     started = datetime.fromtimestamp(folder.path.stat().st_mtime if folder.path.exists() else 0, UTC)
     at = started.isoformat(timespec="milliseconds")
-    return {"run_id": folder.run_id, "status": "unreadable", "started_at": at, "message": message}
+    summary = {"run_id": folder.run_id, "status": "unreadable", "started_at": at, "message": message}
+    if workspace := _recorded_workspace(folder):
+        summary["workspace"] = workspace
+    return summary
+
+
+def _recorded_workspace(folder: RunFolder) -> str:
+    """Return the workspace that the first events of a run's log name; empty if there is none."""
+    try:
+        with folder.events.open("rb") as log:
+            for _ in range(_FIRST_EVENTS):
+                event = json.loads(log.readline())["event"]
+                if event["type"] == "run_started":
+                    return str(event["workspace"])
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        pass
+    return ""
 
 
 def _lost(summary: dict[str, Any]) -> dict[str, Any]:
@@ -253,12 +356,40 @@ def _lost(summary: dict[str, Any]) -> dict[str, Any]:
     return {"status": "lost", "uncounted_calls": uncounted, "tokens": tokens or None, "cost_usd": None}
 
 
-def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
-    """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written."""
+@dataclass(frozen=True)
+class RunPlace:
+    """Where a run works, and its goal file; empty: it has none of its own."""
+
+    workspace: str
+    goal_file: str
+
+
+def write_first_summary(folder: RunFolder, place: RunPlace, objective: str, now: datetime) -> None:
+    """Write the summary of a run that has no events yet, so that a run that is killed then still has its workspace."""
+    summary = RunSummary(
+        run_id=folder.run_id,
+        objective=objective,
+        goal_file=place.goal_file,
+        workspace=place.workspace,
+        path=str(folder.path),
+        pid=os.getpid(),
+        status=RUNNING,
+        started_at=now.isoformat(timespec="milliseconds"),
+    )
+    folder.write_json(folder.summary, summary.values(), lasting=False)
+
+
+def summary_writer(folder: RunFolder, place: RunPlace | None = None) -> Callable[[RunState], None]:
+    """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written.
+
+    `place` is used for the events before the one that names it.
+    """
 
     def save(state: RunState) -> None:
         summary = RunSummary.of(state)
         summary.pid, summary.path = os.getpid(), str(folder.path)
+        if place is not None and not summary.workspace:
+            summary.workspace, summary.goal_file = place.workspace, place.goal_file
         # The log contains everything, and during the run the next summary follows soon.
         folder.write_json(folder.summary, summary.values(), lasting=summary.status != RUNNING)
 

@@ -73,6 +73,12 @@ def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) ->
                 yield Fact("", f"{one.id} was {said} at {figures.moment(one.decided_at)}.")
 
 
+def naming_lines(summary: RunSummary) -> Iterator[Line]:
+    """Yield the id, the goal and the workspace of a run, for a question about it."""
+    yield from known({"run": summary.run_id, "goal": one_line(summary.objective)})
+    yield from known({"workspace": home_path(summary.workspace)}, whole=True)
+
+
 def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterator[Line]:
     """Yield state, rounds, verdict, limits and spend of a run."""
     yield from known({"run": summary.run_id, "goal": summary.objective, "status": _status(summary)})

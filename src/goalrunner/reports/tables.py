@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Line, cut, lines_text, one_line, table, table_room, wrap
+from goalrunner.reports.layout import Fact, Line, cut, home_path, lines_text, one_line, table, table_room, wrap
 
 if TYPE_CHECKING:
     from goalrunner.app.agents import AgentFacts, Check
     from goalrunner.app.doctor import Diagnosis
     from goalrunner.app.memory import MemoryItem
+    from goalrunner.app.run_snapshots import OldRun
 
 _AGENT_HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
@@ -29,6 +30,8 @@ _MIN_GOAL, _NARROWEST = 16, 8
 """With fewer columns for the goal, other columns are left out; it always has the second number."""
 _DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS", "STARTED")
 """Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
+_WORKSPACE = 32
+"""Characters of a workspace that a terminal shows."""
 _ROWS = 4
 """Rows of a terminal that the labels of a run may take."""
 _LONGEST_QUESTION = 120
@@ -110,16 +113,27 @@ def forgotten_text(items: Sequence[MemoryItem]) -> str:
     return lines_text([f"forgotten  {item.memory_id}  {one_line(item.text)}" for item in items])
 
 
-def listing_text(summaries: Sequence[RunSummary], now: datetime, columns: int | None = None) -> str:
+def listing_text(
+    summaries: Sequence[RunSummary],
+    now: datetime,
+    columns: int | None = None,
+    *,
+    with_workspaces: bool = False,
+) -> str:
     """Return a row for each run, in the order given; empty for none. `columns` is the width of a terminal.
 
-    On a terminal, goals are cut to the width, columns are left out if that is not enough, and labels have a row of
-    their own.
+    With workspaces, their paths have a column. On a terminal, goals are cut to the width and long paths at their
+    beginnings, columns are left out if that is not enough, and labels have a row of their own.
     """
     if not summaries:
         return ""
     cells: list[tuple[str, ...]] = [_RUN_HEADINGS]
     cells += (_run_cells(summary, now, with_labels=columns is None) for summary in summaries)
+    if with_workspaces:
+        paths = [home_path(summary.workspace) or "-" for summary in summaries]
+        if columns is not None:
+            paths = [path if len(path) <= _WORKSPACE else f"…{path[1 - _WORKSPACE :]}" for path in paths]
+        cells = [(*row[:-1], path, row[-1]) for row, path in zip(cells, ["WORKSPACE", *paths], strict=True)]
     for name in _DISPENSABLE:
         if columns is None or table_room(cells, columns) >= _MIN_GOAL:
             break
@@ -165,6 +179,13 @@ def _label_names(summary: RunSummary) -> str:
     """Return the labels of a run without their paths."""
     names = dict.fromkeys(label.partition(":")[0] for label in summary.labels)
     return one_line(", ".join(names))
+
+
+def old_run_line(run: OldRun) -> str:
+    """Return a line about a run that could be removed: its id, how it ended, its workspace and its goal."""
+    summary = RunSummary.read(run.summary)
+    parts = [run.folder.run_id, run.why, home_path(summary.workspace), one_line(summary.objective)]
+    return "  ".join(filter(None, parts))
 
 
 def waiting_line(summary: RunSummary) -> str:
