@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -78,22 +77,6 @@ def test_the_printed_line_belongs_into_the_table_of_the_judge(folder: Path, caps
     assert "is scored 0.70; 0.71 is needed" in capsys.readouterr().out.replace("\n           ", " ")
 
 
-def test_known_verdicts_are_not_asked_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge = play(folder, *MIXED)
-    assert main(["calibrate", "dataset.jsonl", "--judge", judge, "--jobs", "1", "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)
-    (folder / "judge.jsonl").write_text("")
-    assert main(["calibrate", "dataset.jsonl", "--judge", judge, "--json"]) == 0
-    second = json.loads(capsys.readouterr().out)
-    assert (first["audits"]["asked"], second["audits"]["asked"]) == (6, 0)
-    assert first["judges"] == second["judges"]
-    assert first["samples"] == {"complete": 3, "incomplete": 3}
-    (one,) = first["judges"]
-    assert one["false_accept"]["rate"] == pytest.approx(1 / 3)
-    assert one["audit"]["tokens"] == 120
-    assert one["threshold"] is None
-
-
 def test_a_budget_ends_with_one_and_the_same_command_continues(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,14 +99,6 @@ def test_a_budget_ends_with_one_and_the_same_command_continues(
     play(folder, *MIXED[2:])
     assert main([*line[:-1], "inf"]) == 0
     assert "0.889" in capsys.readouterr().out
-
-
-def test_a_broken_transcript_is_listed_and_ends_with_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "case-0.jsonl").write_text("nonsense")
-    assert main(["calibrate", "dataset.jsonl", "--judge", play(folder, *MIXED[1:]), "--jobs", "1"]) == 1
-    out = capsys.readouterr().out
-    assert "left out   line 1: case-0.jsonl: the format of this transcript is not known" in out
-    assert "verdicts   5 · 5 audits" in out
 
 
 def test_two_judges_and_policies_are_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,13 +155,3 @@ def test_a_missing_library_is_named_before_a_judge_is_asked(
     assert main(["calibrate", "dataset.jsonl", "--judge", play(folder, *MIXED), "--output", "verdicts.jsonl"]) == 2
     assert "\npip install 'goalrunner[calibrate]'\n" in capsys.readouterr().err
     assert not (folder / "verdicts.jsonl").exists()
-
-
-def test_a_dataset_elsewhere_has_paths_relative_to_itself(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = tmp_path_factory.mktemp("other")
-    for path in folder.iterdir():
-        shutil.move(path, other / path.name)
-    assert main(["calibrate", str(other / "dataset.jsonl"), "--judge", play(folder, *MIXED), "--jobs", "1"]) == 0
-    assert "0.889" in capsys.readouterr().out

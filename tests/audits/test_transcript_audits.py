@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
-from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, find_transcripts, goal_beside
-from goalrunner.core.errors import AuthenticationFailed, GoalError, UsageError
+from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, check_judges, find_transcripts, goal_beside
+from goalrunner.core.errors import AuthenticationFailed, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
 from tests.support.clocks import deadlines
@@ -35,10 +35,9 @@ async def audit_many(
     kept: KeptVerdicts,
     *,
     at_once: int = 4,
-    budget: Budget = Budget(),  # noqa: B008
     on_end: OnEnd | None = None,
 ) -> list[TranscriptAudit]:
-    return await Auditor(kept, Spending(budget), on_end=on_end).run(jobs, at_once)
+    return await Auditor(kept, Spending(), on_end=on_end).run(jobs, at_once)
 
 
 async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[str]:
@@ -72,7 +71,7 @@ async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
     recording(tmp_path / "quick-judge.jsonl")  # it is not asked again
     recording(tmp_path / "slow-judge.jsonl", CITED)
     found = await audit_many(jobs, KeptVerdicts(kept))
-    assert [(one.result, one.usage.calls) for one in found] == [("complete", 0), ("complete", 1)]
+    assert [(one.result, one.is_known) for one in found] == [("complete", True), ("complete", False)]
 
 
 class Writing(KeptVerdicts):
@@ -115,34 +114,18 @@ def test_the_key_has_all_that_was_read_and_not_the_path(tmp_path: Path) -> None:
     assert replace(one, path=tmp_path / "moved.json").key(trail) == one.key(trail)
 
 
-async def test_a_missing_key_is_found_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_found_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KEY_OF_JUDGE", raising=False)
     config = JudgeConfig("openai/gpt-5-mini", api_key_env="KEY_OF_JUDGE")
     jobs = [AuditJob(tmp_path / "none.json", Goal(objective="x", judge=config))]
     with pytest.raises(AuthenticationFailed):
-        await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl"))
+        check_judges(jobs, Budget())
 
 
-async def test_a_goal_that_leaves_no_room_for_evidence_is_an_error(tmp_path: Path) -> None:
+def test_a_goal_that_leaves_no_room_for_evidence_is_an_error(tmp_path: Path) -> None:
     jobs = [AuditJob(tmp_path / "none.json", Goal(objective="x " * 40_000, judge="scripted/none"))]
     with pytest.raises(UsageError, match="too long for its judge"):
-        await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl"))
-
-
-async def test_verdicts_that_cannot_be_kept_end_the_call(tmp_path: Path) -> None:
-    kept = KeptVerdicts(tmp_path / "kept.jsonl")
-    kept.path.unlink()
-    kept.path.mkdir()
-    with pytest.raises(GoalError, match="could not be written: Is a directory"):
-        await audit_many([job(tmp_path, "talk")], kept)
-
-
-async def test_a_budget_that_is_not_used_up_stops_nothing(tmp_path: Path) -> None:
-    jobs = [job(tmp_path, name, usage={"input_tokens": 90, "output_tokens": 9}) for name in ("a", "b", "c")]
-    found = await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl"), at_once=1, budget=Budget(tokens=199))
-    assert [one.result for one in found] == ["complete", "complete", "complete"]
-    found = await audit_many(jobs, KeptVerdicts(tmp_path / "more.jsonl"), at_once=1, budget=Budget(tokens=198))
-    assert [one.result for one in found] == ["complete", "complete", "not audited"]
+        check_judges(jobs, Budget())
 
 
 def test_a_folder_has_the_transcripts_below_it_and_folders_that_are_one(tmp_path: Path) -> None:

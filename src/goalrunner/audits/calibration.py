@@ -21,6 +21,7 @@ from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
 from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.llm import LLM
+from goalrunner.transcripts import SavedTrail
 
 _WHOLE = 10_000_000  # the highest `[judge] max_tokens`; an audit takes at most half of the model's context window
 _FORM = 'Each line is a JSON object: {"path": "chat.jsonl", "objective": "The tests pass.", "label": true}'
@@ -98,6 +99,16 @@ class Calibration(Frozen):
     usage: Usage  # of this call
 
 
+class _WholeJob(AuditJob):
+    """The audit of a transcript that is not judged if a part of it cannot be read."""
+
+    def read(self) -> SavedTrail:
+        saved = super().read()
+        if saved.partial:
+            raise UsageError(f"the transcript is not whole: {saved.partial}")
+        return saved
+
+
 def _job(sample: Sample, series: Series) -> AuditJob:
     """Return the audit of a sample, without a minimum score: a calibration looks for one. Raise GoalFileError."""
     given: dict[str, Any] = {"judge.model": series.judge}
@@ -107,7 +118,7 @@ def _job(sample: Sample, series: Series) -> AuditJob:
         goal = resolve_goal({}, {"objective": sample.objective, **given}, os.environ, runnable=False)
     update = {"minimum_score": 0.0, **({"max_tokens": _WHOLE} if series.policy == "whole" else {})}
     goal = goal.model_copy(update={"judge": goal.judge.model_copy(update=update)})
-    return AuditJob(sample.folder / sample.path, goal, policy=series.policy)
+    return _WholeJob(sample.folder / sample.path, goal, policy=series.policy)
 
 
 async def calibrate(

@@ -12,16 +12,19 @@ from goalrunner.app.goal_models import judged_by
 from goalrunner.audits import canaries
 from goalrunner.audits.canaries import EXAMPLE, MUTATIONS, CanaryReport
 from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
-from goalrunner.audits.transcript_audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
+from goalrunner.audits.transcript_audits import AuditJob, Auditor, Policy, check_judges, find_transcripts, goal_beside
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
+from goalrunner.core.outcome import Usage
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, one_line, table
 
+_SPENT_EARLIER = {"usage": Usage(), "seconds": 0.0}
+"""What a verdict of an earlier call costs now."""
 _RATE = options.checked(lambda text: rate if 0 <= (rate := float(text)) <= 1 else None, "a number from 0 to 1")
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
@@ -60,8 +63,12 @@ def audit(
     wanted = (("--junit", junit, audits_junit), ("--html", html, audits_page))
     copies = [(output.ResultFile(path, option=option), text) for option, path, text in wanted if path]
     kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
-    auditor = Auditor(kept, Spending(goals.budget_of(tokens, cost)), on_end=_report_end)
-    found = main.wait_for(auditor.run(todo, jobs))
+    budget = goals.budget_of(tokens, cost)
+    check_judges(todo, budget)
+    auditor = Auditor(kept, Spending(budget), on_end=_report_end)
+    found = [
+        one.model_copy(update=_SPENT_EARLIER) if one.is_known else one for one in main.wait_for(auditor.run(todo, jobs))
+    ]
     rows = "".join(f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in found)
     output.say(rows if json else audits_table(found, output.columns()))
     for copy, text in copies:

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +21,8 @@ from goalrunner.core import VERSION
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
 from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import Budget
 from goalrunner.core.observation import Observation, Trail
-from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import LLMJudge
@@ -147,8 +147,8 @@ OnEnd = Callable[[int, int, TranscriptAudit], None]
 class Auditor:
     """Audits many transcripts within one budget and keeps the verdicts. Errors are not kept: a later call tries again.
 
-    With `measuring`, the audits measure the judge: partial transcripts are not audited, unreadable answers are kept as
-    well, and a known verdict counts with its usage and duration. `model` makes the judge of a goal.
+    With `measuring`, the audits measure the judge: answers that cannot be read are kept as well, and a verdict that the
+    budget cut short does not count. `model` makes the judge of a goal.
     """
 
     kept: KeptVerdicts
@@ -161,11 +161,9 @@ class Auditor:
     async def run(self, jobs: Sequence[AuditJob], at_once: int = 4) -> list[TranscriptAudit]:
         """Audit transcripts, `at_once` at a time, and return the audits in the order of `jobs`.
 
-        Raise UsageError for a budget of dollars if a model has no price, AuthenticationFailed or ModelNotFound if the judge
-        cannot be asked at all, and RecordError if verdicts cannot be kept.
+        Raise AuthenticationFailed or ModelNotFound if the judge cannot be asked at all, and RecordError if verdicts cannot
+        be kept.
         """
-        if not self.measuring:
-            self._check_models({_settings(job.goal): job.goal for job in jobs}.values())
         results: dict[int, TranscriptAudit] = {}
         waiting = iter(enumerate(jobs))
 
@@ -184,16 +182,6 @@ class Auditor:
             raise errors.exceptions[0] from None
         return [results[index] for index in range(len(jobs))]
 
-    def _check_models(self, goals: Iterable[Goal]) -> None:
-        budget = self.spending.budget
-        for goal in goals:
-            check_room(goal)
-            llm = self.model(goal)
-            llm.check()
-            if budget.cost_usd is not None and "cost_usd" not in budget.unenforced and not llm.has_price():
-                message = f"model {llm.model} has no known price, so --cost cannot be kept"
-                raise UsageError(message, "limit --tokens instead")
-
     async def _result(self, job: AuditJob, models: dict[str, LLM]) -> TranscriptAudit:
         """Return the kept audit, or make one. An error becomes a result."""
         try:
@@ -201,14 +189,9 @@ class Auditor:
             key = await in_thread(job.key, saved)
         except (GoalError, OSError) as error:
             return job.result("unreadable", error.message if isinstance(error, GoalError) else str(error))
-        if self.measuring and saved.partial:
-            return job.result("unreadable", f"the transcript is not whole: {saved.partial}")
         async with self._locks[key]:  # equal transcripts are judged once
             if known := self.kept.get(key):
-                update: dict[str, Any] = {"transcript": _shown(job.path), "is_known": True}
-                if not self.measuring:
-                    update |= {"usage": Usage(), "seconds": 0.0}
-                return known.model_copy(update=update)
+                return known.model_copy(update={"transcript": _shown(job.path), "is_known": True})
             if stop := self.spending.stop:
                 return job.result("not audited", stop, key)
             if (settings := _settings(job.goal)) not in models:
@@ -228,6 +211,18 @@ class Auditor:
         if audit.verdict is not None and (self.measuring or audit.result != "judge failed"):
             self.kept.add(audit)
         return audit
+
+
+def check_judges(jobs: Sequence[AuditJob], budget: Budget) -> None:
+    """Raise GoalError for a judge that cannot be asked, or UsageError if it has no price and the budget is in dollars."""
+    needs_price = budget.cost_usd is not None and "cost_usd" not in budget.unenforced
+    for goal in {_settings(job.goal): job.goal for job in jobs}.values():
+        check_room(goal)
+        llm = goal_judge(goal)
+        llm.check()
+        if needs_price and not llm.has_price():
+            message = f"model {llm.model} has no known price, so --cost cannot be kept"
+            raise UsageError(message, "limit --tokens instead")
 
 
 def _settings(goal: Goal) -> str:
