@@ -17,9 +17,8 @@ from unittest.mock import Mock
 import pytest
 
 from goalrunner import LLM, Goal, GoalController, GoalDone, GoalOutcome, run_goal
-from goalrunner.app.build import check
 from goalrunner.app.critic import SpecCritic
-from goalrunner.app.doctor import check_readiness
+from goalrunner.app.doctor import check_readiness, dry_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.core import events
@@ -324,7 +323,7 @@ def test_a_critic_that_cannot_run_is_refused_before_the_start(
     place: Place, critic: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ValidatorMissing, match=message):
-        check(place.goal(critic=critic), place.options())
+        dry_run(place.goal(critic=critic), place.options())
 
 
 @pytest.mark.slow
@@ -334,11 +333,11 @@ def test_a_key_and_a_model_that_do_not_exist_are_found_before_the_start(
     monkeypatch.delenv("CRITIC_KEY", raising=False)
     unkeyed = place.goal(critic={"model": "openai/gpt-5-mini", "api_key_env": "CRITIC_KEY"})
     with pytest.raises(GoalError, match="CRITIC_KEY"):
-        check(unkeyed, place.options())
-    found = {item.name: item for item in check_readiness(unkeyed, place.options()).checks}
+        dry_run(unkeyed, place.options())
+    found = {item.name: item for item in check_readiness(unkeyed, place.options()).findings}
     assert found["critic"].state == "bad"
     with pytest.raises(GoalError, match="no-such-provider"):
-        check(place.goal(critic="no-such-provider/x"), place.options())
+        dry_run(place.goal(critic="no-such-provider/x"), place.options())
 
 
 # In the library.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.agents import Check, sign_in_check
+from goalrunner.app.agents import Finding, sign_in_finding
 from goalrunner.app.doctor import Diagnosis, examine
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
@@ -52,7 +52,7 @@ def diagnosis(
     return examine(goal, {**programs.environ, **environ}, with_round=with_round)
 
 
-def check(found: Diagnosis, name: str) -> Check:
+def check(found: Diagnosis, name: str) -> Finding:
     (one,) = (check for check in found.checks if check.name == name)
     return one
 
@@ -63,8 +63,8 @@ def test_an_agent_that_works_can_be_used(programs: Programs) -> None:
     assert found.usable
     assert check(found, "program").message == str(programs.bin / "asking")
     assert check(found, "version").message == "3.2.1"
-    assert check(found, "sign-in") == Check("sign-in", "good", "ASKING_KEY is set")
-    assert check(found, "ACP") == Check("ACP", "note", "asking-acp is not on PATH")
+    assert check(found, "sign-in") == Finding("sign-in", "good", "ASKING_KEY is set")
+    assert check(found, "ACP") == Finding("ACP", "note", "asking-acp is not on PATH")
     assert "round" not in {one.name for one in found.checks}
     assert found.used is None
 
@@ -98,7 +98,7 @@ def test_a_real_round_creates_a_file_in_a_temporary_folder_and_its_usage_is_know
 def test_a_program_that_is_missing_is_reported_with_how_to_install_it(programs: Programs) -> None:
     found = diagnosis(programs, ASKING_KEY="x")
     assert not found.usable
-    assert check(found, "program") == Check(
+    assert check(found, "program") == Finding(
         "program", "bad", "the agent asking cannot be started: asking: not found", "apt install asking"
     )
     assert "version" not in {check.name for check in found.checks}
@@ -108,7 +108,7 @@ def test_a_login_file_is_as_good_as_a_key(programs: Programs) -> None:
     programs.python("asking", asking())
     (programs.home / ".asking").mkdir()
     (programs.home / ".asking/login.json").write_text("{}")
-    assert check(diagnosis(programs), "sign-in") == Check("sign-in", "good", "~/.asking/login.json exists")
+    assert check(diagnosis(programs), "sign-in") == Finding("sign-in", "good", "~/.asking/login.json exists")
 
 
 @pytest.mark.parametrize(("platform", "state"), [("linux", "bad"), ("darwin", "note")])
@@ -116,7 +116,7 @@ def test_neither_key_nor_login_stands_in_the_way_unless_there_is_a_keychain(
     programs: Programs, monkeypatch: pytest.MonkeyPatch, platform: str, state: str
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    found = sign_in_check(PRESET, {**programs.environ, "ASKING_KEY": "  "})
+    found = sign_in_finding(PRESET, {**programs.environ, "ASKING_KEY": "  "})
     assert (found.state, found.hint) == (state, "run asking login")
     assert found.message.startswith("ASKING_KEY is not set, and there is no ~/.asking/login.json")
 
@@ -170,7 +170,7 @@ def test_an_agent_without_keys_and_logins_is_a_note(programs: Programs) -> None:
 
 def test_a_command_of_the_goal_is_looked_for_and_runs_in_a_real_round_only(programs: Programs) -> None:
     config = AgentConfig(use="command", command=("./work.sh",))
-    assert check(diagnosis(programs, config, Preset()), "program") == Check(
+    assert check(diagnosis(programs, config, Preset()), "program") == Finding(
         "program",
         "bad",
         "the agent command cannot be started: ./work.sh: not found",
@@ -203,7 +203,7 @@ def test_a_sandbox_is_needed_only_where_the_goal_insists_on_one(programs: Progra
 
 
 def test_the_built_in_agent_needs_a_model_that_can_be_asked(programs: Programs) -> None:
-    assert check(diagnosis(programs, AgentConfig(), Preset()), "model") == Check(
+    assert check(diagnosis(programs, AgentConfig(), Preset()), "model") == Finding(
         "model",
         "bad",
         "no model is set",

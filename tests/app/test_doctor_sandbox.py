@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.agents import Check
+from goalrunner.app.agents import Finding
 from goalrunner.app.doctor import Diagnosis, examine
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
@@ -53,7 +53,7 @@ def tried(programs: Programs, preset: Preset = PRESET, sandbox: str = "bwrap") -
         return diagnosis(programs, ASKING, preset, sandbox, with_round=True, ASKING_KEY="the-key", ASKING_URL=url)
 
 
-def check(found: Diagnosis, name: str) -> Check:
+def check(found: Diagnosis, name: str) -> Finding:
     (one,) = (check for check in found.checks if check.name == name)
     return one
 

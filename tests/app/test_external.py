@@ -11,6 +11,8 @@ import pytest
 
 from goalrunner.app import session
 from goalrunner.app.external_agent import check_installed, external_notes, refuse_unsupported, resolve_agent
+from goalrunner.app.readiness import readiness, run_notes
+from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import choose_sandbox
 from goalrunner.core.agent_preset import Preset
@@ -203,17 +205,26 @@ def test_what_cannot_be_kept_is_refused(place: Path, more: dict[str, Any], said:
 def test_a_budget_that_is_allowed_by_name_is_only_told(place: Path) -> None:
     one = named(place, Preset(argv=("x", "y")), budget=Budget(tokens=100, allow_unenforced=("tokens",)))
     refuse_unsupported(one)
-    assert any("does not report its tokens" in note for note in external_notes(one, os.environ))
+    assert any("does not report its tokens" in note for note in external_notes(one))
 
 
-def test_neither_key_nor_login_is_told_and_no_error(place: Path, tmp_path: Path) -> None:
-    one = named(place, Preset(argv=("x", "y"), keys=("X_KEY",), login=(".x/login",), sign_in="x login"))
-    home = {"HOME": str(tmp_path)}
-    assert any("X_KEY" in note and "x login" in note for note in external_notes(one, home))
-    assert not any("X_KEY" in note for note in external_notes(one, {**home, "X_KEY": "1"}))
+def test_a_missing_key_and_login_is_a_note_of_the_run_and_no_error(place: Path, tmp_path: Path) -> None:
+    preset = Preset(argv=("sh", "-c", "true"), keys=("X_KEY",), login=(".x/login",), sign_in="x login")
+    one = named(place, preset)
+
+    def notes(**more: str) -> str:
+        environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **more}
+        config = resolve(one.goal, RunOptions(home=tmp_path / "home", environ=environ))
+        findings = readiness(config)
+        assert not any(finding.error for finding in findings)
+        return "\n".join(run_notes(findings, config.agent))
+
+    assert "may need a key or a login: X_KEY is not set" in notes()
+    assert "x login" in notes()
+    assert "X_KEY" not in notes(X_KEY="1")
     (tmp_path / ".x").mkdir()
     (tmp_path / ".x" / "login").touch()
-    assert not any("X_KEY" in note for note in external_notes(one, home))
+    assert "X_KEY" not in notes()
 
 
 def test_a_program_in_the_workspace_is_found_there(place: Path) -> None:

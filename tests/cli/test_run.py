@@ -216,7 +216,7 @@ def test_a_dry_run_finds_what_the_parts_refuse(
     def refuse(goal: object, home: object) -> None:
         raise UsageError("no price for this model", "--tokens")
 
-    monkeypatch.setattr("goalrunner.app.build.check", refuse)
+    monkeypatch.setattr("goalrunner.app.doctor.dry_run", refuse)
     assert main(["run", str(goal_file), "--dry-run"]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "Error: no price for this model\n--tokens\n")

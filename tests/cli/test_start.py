@@ -189,7 +189,7 @@ def test_check_of_a_goal_without_a_check_is_an_error_in_the_goal_file_and_propos
         ),
         (
             'validator = "true"\nmodel = "scripted/none.jsonl"\njudge = "scripted/none.jsonl"\n',
-            "model      ✗ scripted/",
+            "model      ✗ the recording",
         ),
     ],
 )

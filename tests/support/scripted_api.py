@@ -30,7 +30,7 @@ class ScriptedApi:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
         """Take the api's place for one test."""
         monkeypatch.setattr("goalrunner.app.session.arun", self.arun)
-        monkeypatch.setattr("goalrunner.app.build.check", self.check)
+        monkeypatch.setattr("goalrunner.app.doctor.dry_run", self.check)
         return self
 
     def check(self, goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -9,18 +9,15 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from goalrunner.agents.external_agents import program_of
 from goalrunner.core import VERSION
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
-from goalrunner.core.events import Account
-from goalrunner.core.goal import ModelTable
 from goalrunner.core.goal_tables import BUILTIN
-from goalrunner.llm import LLM
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import SandboxPolicy, hidden_path
 
@@ -152,18 +149,31 @@ def ways_of(preset: Preset, environ: Mapping[str, str], workspace: Path | None =
 
 
 @dataclass(frozen=True)
-class Check:
-    """The result of one check, and what to type next. If it is `bad`, the agent cannot be used."""
+class Finding:
+    """One thing that was looked at, and what to type next. If it is `bad`, something has to be done before a run.
+
+    The `error` is what keeps a run from starting.
+    """
 
     name: str
     state: Literal["good", "bad", "note"]
     message: str
     hint: str = ""
+    error: GoalError | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, name: str, error: GoalError) -> Self:
+        """Return the finding of an error."""
+        return cls(name, "bad", error.message, error.hint, error)
+
+    def value(self) -> dict[str, str]:
+        """Return it as a JSON value."""
+        return {"name": self.name, "state": self.state, "message": self.message, "hint": self.hint}
 
 
-def sign_in_check(
+def sign_in_finding(
     preset: Preset, environ: Mapping[str, str], policy: SandboxPolicy | None = None, *, configured: bool = False
-) -> Check:
+) -> Finding:
     """Check that an external agent has a key or a login; only a real round shows whether it is valid.
 
     In a sandbox, a login must be visible there. `configured`: the goal gives the agent arguments or variables, which may
@@ -171,37 +181,21 @@ def sign_in_check(
     """
     name, home, keys = "sign-in", environ.get("HOME", ""), preset.keys
     if key := next((key for key in keys if environ.get(key, "").strip()), ""):
-        return Check(name, "good", f"{key} is set")
+        return Finding(name, "good", f"{key} is set")
     for path in preset.login if home else ():
         if Path(home, path).exists():
             if policy is not None and hidden_path((str(Path(home, path)),), policy, Path(home)):
                 hint = f'add it to home = ["{path}"] of the preset'
-                return Check(name, "bad", f"~/{path} exists, but is not visible in the sandbox", hint)
-            return Check(name, "good", f"~/{path} exists")
+                return Finding(name, "bad", f"~/{path} exists, but is not visible in the sandbox", hint)
+            return Finding(name, "good", f"~/{path} exists")
     if not (keys or preset.login):
-        return Check(name, "note", "the preset names neither keys nor login files")
+        return Finding(name, "note", "the preset names neither keys nor login files")
     parts = [f"none of {', '.join(keys)} is set" if len(keys) > 1 else f"{keys[0]} is not set"] if keys else []
     parts += [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"] if preset.login else []
     missing = ", and ".join(parts)
     if sys.platform == "darwin" and preset.login:
-        return Check(name, "note", f"{missing}; the login may be in the keychain", preset.sign_in)
+        return Finding(name, "note", f"{missing}; the login may be in the keychain", preset.sign_in)
     if configured:
-        return Check(name, "note", f"{missing}; the args or env of [agent] may sign it in", preset.sign_in)
+        return Finding(name, "note", f"{missing}; the args or env of [agent] may sign it in", preset.sign_in)
     export = f"export {keys[0]}=..." if keys else "sign in with the agent itself"
-    return Check(name, "bad", missing, preset.sign_in or export)
-
-
-def model_check(config: ModelTable, account: Account = "agent") -> Check:
-    """Check the model of the built-in agent, or of another `account`, and its key. No model is called."""
-    name = "model" if account == "agent" else account
-    if not config.model:
-        hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
-        return Check(name, "bad", "no model is set", hint)
-    try:
-        base, key = config.api_base, config.api_key_env
-        llm = LLM(config.model, api_base=base, api_key_env=key, params=config.params, account=account)
-        llm.check()
-    except GoalError as error:
-        message = error.message if config.model in error.message else f"{config.model}: {error.message}"
-        return Check(name, "bad", message, error.hint)
-    return Check(name, "good", f"{config.model} can be used, as far as is known without calling it")
+    return Finding(name, "bad", missing, preset.sign_in or export)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
+from goalrunner.app.agents import Finding
 from goalrunner.app.critic import critic_rule
-from goalrunner.app.external_agent import external_notes
 from goalrunner.app.memory import recall
-from goalrunner.app.parts import Notifier, goal_validators, make_parts
-from goalrunner.app.preflight import checks_line, describe_checks, undo_interrupted, warnings_before
-from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash, secret_notes
-from goalrunner.app.resolve import RunConfig, resolve, within_parent
+from goalrunner.app.parts import Notifier, make_parts
+from goalrunner.app.preflight import checks_line, undo_interrupted
+from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash
+from goalrunner.app.readiness import ask_before, readiness, refuse_unready, run_notes
+from goalrunner.app.resolve import RunConfig, resolve_new
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
 from goalrunner.core import VERSION
@@ -22,7 +24,6 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import GoalCreated, GoalRecord, RunRules, RunStarted
 from goalrunner.core.goal import Goal
-from goalrunner.core.labels import label_in
 from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.prompts import Prompts
@@ -63,8 +64,13 @@ class PreparedRun:
         return outcome
 
 
-def open_run(config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = None) -> PreparedRun:
-    """Open the run's files and make its parts. A `loaded` run continues from its log. Raise GoalError."""
+def open_run(
+    config: RunConfig, findings: Sequence[Finding], folder: RunFolder, loaded: LoadedRun | None = None
+) -> PreparedRun:
+    """Open the run's files and make its parts. A `loaded` run continues from its log. Raise GoalError.
+
+    `findings` are those of `readiness`; an error among them ends the run before its first round.
+    """
     goal, options = config.goal, config.options
     launcher = ProcessLauncher()
     for kept in ("stores", CHECKOUTS):
@@ -105,7 +111,7 @@ def open_run(config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = No
         journal,
         Prompts(goal, options.resume_prompt, options.prompt, facts).render,
         fresh_rounds=not goal.preserve_context,
-        preflight=config.preflight,
+        preflight=partial(ask_before, config, findings),
         resumption=left,
     )
     for account, llm in config.models.items():
@@ -118,35 +124,12 @@ def _place_of(config: RunConfig) -> RunPlace:
     return RunPlace(str(config.workspace), str(goal_file.resolve()) if goal_file else "")
 
 
-def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Check a goal as a run does before its baseline, without asking a model or running a validator.
-
-    Return name and command of an external agent (empty for the built-in one), and lines about the checks: label and text.
-    Raise GoalError.
-    """
-    goal = within_parent(goal, options.home)
-    config = resolve(goal, options)
-    config.check_requirements()
-    goal_validators(config, ProcessLauncher())
-    lines: list[tuple[str, str]] = []
-    if config.check is not None:
-        lines += describe_checks(goal, config.check, config.workspace, options.environ, options.goal_file)
-    secrets = secret_notes(dump_goal(goal, config.redactor.text), options.goal_file)
-    lines += [("warning", note) for note in (*_agent_notes(config), *secrets)]
-    return (config.agent.words if config.agent else "", tuple(lines))
-
-
-def _agent_notes(config: RunConfig) -> tuple[str, ...]:
-    return external_notes(config.agent, config.options.environ) if config.agent else ()
-
-
 def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     """Resolve a goal, make the run's folder and resources, and write the first events. Raise GoalError."""
-    goal = within_parent(goal, options.home)
-    config = resolve(goal, options)
-    if options.conversation is None:
-        for llm in config.models.values():
-            llm.check()  # before a run is made and LiteLLM is imported
+    config = resolve_new(goal, options)
+    goal = config.goal
+    findings = readiness(config)
+    refuse_unready(config, findings)
     warm_up([llm.model for llm in config.models.values() if isinstance(llm, ProviderModel)])
     earlier: tuple[Message, ...] = ()
     if options.continues is not None:
@@ -158,10 +141,10 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     try:
         folder.write_text(folder.goal_file, frozen)
         write_first_summary(folder, _place_of(config), config.redactor.text(goal.objective), SystemClock().now())
-        prepared = open_run(config, folder)
+        prepared = open_run(config, findings, folder)
         try:
             now = prepared.run.parts.clock.now()
-            started = _run_started(prepared, now, secret_notes(frozen, options.goal_file))
+            started = _run_started(prepared, now, run_notes(findings, config.agent))
             prepared.run.start(_goal_created(prepared, now), started, earlier)
         except BaseException:
             prepared.close()
@@ -209,15 +192,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     return GoalCreated(goal=record, plan=plan)
 
 
-def _label_notes(config: RunConfig) -> Iterator[str]:
-    """Yield what the labels mean that are known before round 1, without those that the caller gave."""
-    for text in config.labels:
-        label = label_in(text)
-        if label is not None and text not in config.options.labels:
-            yield f"{label}: {label.meaning}"
-
-
-def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...]) -> RunStarted:
+def _run_started(prepared: PreparedRun, now: datetime, notes: tuple[str, ...]) -> RunStarted:
     config = prepared.config
     goal, options = config.goal, config.options
     return RunStarted(
@@ -229,12 +204,9 @@ def _run_started(prepared: PreparedRun, now: datetime, secrets: tuple[str, ...])
         check_environment=config.check.kind if config.check else "",
         checks=checks_line(goal, config.check) if config.check else "",
         notes=(
-            *_label_notes(config),
-            *warnings_before(goal, options.environ),
-            *_agent_notes(config),
+            *notes,
             *config.sandbox.notes(has_own_agent=options.conversation is not None),
             *prepared.notes,
-            *secrets,
         ),
         sandbox=config.sandbox_name,
         deadline_at=deadline_at(now, goal.timeout),

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.agents.external_agents import ACP, COMMAND
-from goalrunner.app.agents import Check, find_program, model_check, sign_in_check, versions, ways_of
-from goalrunner.app.build import check
-from goalrunner.app.external_agent import check_installed, resolve_agent
-from goalrunner.app.preflight import choose_environment, describe_checks, needs_environment
+from goalrunner.app.agents import Finding, find_program, versions, ways_of
+from goalrunner.app.external_agent import ResolvedAgent
+from goalrunner.app.readiness import WARNING, described, readiness
+from goalrunner.app.resolve import RunConfig, resolve, resolve_new
 from goalrunner.app.run_options import Callback, RunOptions, only_checks
-from goalrunner.app.sandbox import Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import arun
-from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing
+from goalrunner.core.errors import ExitCode, GoalError, ValidatorMissing
 from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import (
-    AGENT_MODEL,
-    ValidatorSpec,
-    WorkspaceConfig,
-)
+from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalStatus, Usage
 from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import goal_home
-from goalrunner.snapshots.git import git_program
 from goalrunner.system.sandbox import choose
 
 _FILE, _TEXT = "goal-doctor.txt", "it works"
@@ -37,124 +29,102 @@ _OUTDATED = "this version of the agent may have another output format: check its
 _IN_SANDBOX = 'see what the sandbox hides (home = [...] of the preset, folders in PATH), or write sandbox = "none"'
 
 
-def try_round(goal: Goal, environ: dict[str, str]) -> tuple[Check, Usage]:
-    """Let the goal's agent create a file in a temporary folder, which is kept if that fails; return the usage as well."""
-    folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
-    workspace = folder / "workspace"
-    workspace.mkdir()
-    config, own = goal.workspace, goal.agent
-    program, path = find_program(own.command, environ, Path(config.path or ".").resolve())
-    if own.command and "/" in program and path:  # it lies in the goal's own workspace
-        own = own.model_copy(update={"command": (own.command[0].replace(program, path, 1), *own.command[1:])})
-    trial = Goal(
-        objective=f"Create the file {_FILE} with the text: {_TEXT}",
-        validators=(ValidatorSpec(name="file", run=f'test "$(cat {_FILE})" = "{_TEXT}"'),),
-        agent=own,
-        agents=goal.agents,
-        workspace=WorkspaceConfig(path=str(workspace), sandbox=config.sandbox, network=config.network),
-        max_iterations=1,
-        timeout=300.0,
-    )
-    try:
-        agent = resolve_agent(goal, environ)
-        outcome = asyncio.run(arun(trial, RunOptions(environ=environ, home=folder / "home")))
-    except GoalError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        return Check("round", "bad", f"the round could not be tried: {error.message}", error.hint), Usage()
-    used = sum(outcome.usage.values(), Usage())
-    if outcome.status is not GoalStatus.COMPLETE:
-        hints = [line for line in outcome.message.splitlines() if not line.startswith("goal resume")]
-        hints += [_IN_SANDBOX] if config.sandbox != "none" else []
-        hint = "\n".join([*hints, f"goal show {outcome.run_path}"])
-        return Check("round", "bad", "the agent did not create the file", hint), used
-    shutil.rmtree(folder, ignore_errors=True)
-    if agent and "tokens" in agent.preset.reports_by(agent.protocol) and not used.tokens:
-        return Check("round", "bad", "the file was created, but the agent reported no tokens", _OUTDATED), used
-    return Check("round", "good", f"the agent created a file in {outcome.duration:.1f} s"), used
-
-
 @dataclass(frozen=True)
 class Diagnosis:
-    """The checks of one agent, and what a real round has used."""
+    """What was found about one agent, and what a real round has used."""
 
     agent: str
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
     used: Usage | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether no check failed."""
+        """Whether nothing is bad."""
         return all(item.state != "bad" for item in self.checks)
 
 
 def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False) -> Diagnosis:
-    """Check the goal's agent, in the sandbox of the goal. `with_round`: run a real round if all else is good."""
-    folder = Path(goal.workspace.path or Path.cwd())
-    sandboxed, sandbox = sandbox_check(goal, environ)
-    git = _found("git", lambda: git_program(folder, environ))
-    kind = _found("checks", lambda: str(choose_environment(goal, folder.resolve(), goal_home(environ).resolve())))
-    checks, used = [*_agent_checks(goal, folder, environ, sandbox), git, sandboxed, kind], None
-    if with_round and all(item.state != "bad" for item in checks):
-        tried, used = try_round(goal, dict(environ))
-        checks.append(tried)
-    return Diagnosis(goal.agent.use, tuple(checks), used)
+    """Look at the goal's agent, in the sandbox of the goal. `with_round`: run a real round if nothing is bad."""
+    options = RunOptions(environ=environ, home=goal_home(environ).resolve())
+    config = resolve(_trial(goal, goal.workspace, goal.agent), options)
+    findings = [finding for finding in readiness(config) if finding.name != WARNING]
+    findings += more_findings(config, findings)
+    used = None
+    if with_round and all(finding.state != "bad" for finding in findings):
+        tried, used = _try_round(goal, config.agent, dict(environ))
+        findings.append(tried)
+    return Diagnosis(goal.agent.use, tuple(findings), used)
 
 
-def _found(name: str, find: Callable[[], str]) -> Check:
+def _trial(goal: Goal, workspace: WorkspaceConfig, agent: AgentConfig) -> Goal:
+    """Return the goal of a round that only shows whether the agent works."""
+    return Goal(
+        objective=f"Create the file {_FILE} with the text: {_TEXT}",
+        validators=(ValidatorSpec(name="file", run=f'test "$(cat {_FILE})" = "{_TEXT}"'),),
+        agent=agent,
+        agents=goal.agents,
+        workspace=workspace,
+        max_iterations=1,
+        timeout=300.0,
+    )
+
+
+def _try_round(goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str]) -> tuple[Finding, Usage]:
+    """Let the agent create a file in a temporary folder, which is kept if that fails; return the usage as well."""
+    folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    place, config = goal.workspace, goal.agent
+    program, path = find_program(config.command, environ, Path(place.path or ".").resolve())
+    if config.command and "/" in program and path:  # it lies in the goal's own workspace
+        command = (config.command[0].replace(program, path, 1), *config.command[1:])
+        config = config.model_copy(update={"command": command})
+    temporary = WorkspaceConfig(path=str(workspace), sandbox=place.sandbox, network=place.network)
+    trial = _trial(goal, temporary, config)
     try:
-        return Check(name, "good", find())
+        outcome = asyncio.run(arun(trial, RunOptions(environ=environ, home=folder / "home")))
     except GoalError as error:
-        return Check(name, "bad", error.message, error.hint)
+        shutil.rmtree(folder, ignore_errors=True)
+        return Finding("round", "bad", f"the round could not be tried: {error.message}", error.hint), Usage()
+    used = sum(outcome.usage.values(), Usage())
+    if outcome.status is not GoalStatus.COMPLETE:
+        hints = [line for line in outcome.message.splitlines() if not line.startswith("goal resume")]
+        hints += [_IN_SANDBOX] if place.sandbox != "none" else []
+        hint = "\n".join([*hints, f"goal show {outcome.run_path}"])
+        return Finding("round", "bad", "the agent did not create the file", hint), used
+    shutil.rmtree(folder, ignore_errors=True)
+    if agent and "tokens" in agent.preset.reports_by(agent.protocol) and not used.tokens:
+        return Finding("round", "bad", "the file was created, but the agent reported no tokens", _OUTDATED), used
+    return Finding("round", "good", f"the agent created a file in {outcome.duration:.1f} s"), used
 
 
-def _agent_checks(goal: Goal, folder: Path, environ: Mapping[str, str], sandbox: Sandbox | None) -> list[Check]:
-    agent, config = resolve_agent(goal, environ), goal.agent
-    if agent is None:
-        return [model_check(config)]
-    preset = agent.preset
-    policy = sandbox.agent_policy(goal_home(environ), preset.home) if sandbox else None
-    added = {**preset.env, **(preset.sandbox_env if sandbox else {}), **config.env}
-    environ = {**(sandbox.environ if sandbox else environ), **added}
-    ways = ways_of(preset, environ, folder)
-    way = next(way for way in ways if way.by == agent.protocol)
-    try:
-        check_installed(agent, folder, environ, policy)
-        checks = [Check("program", "good", way.path)]
-    except AgentNotInstalled as error:
-        checks = [Check("program", "bad", error.message, error.hint)]
-    if checks[0].state == "good" and preset.version:
-        version = asyncio.run(versions({agent.name: preset}, environ))[agent.name]
-        unknown = f"{' '.join(preset.version)} printed no version"
-        checks.append(Check("version", "good" if version else "note", version or unknown))
-    if agent.name not in (COMMAND, ACP):
-        checks.append(sign_in_check(preset, environ, policy, configured=bool(config.args or config.env)))
-    for other in ways:
-        if other is not way:
-            found = f'{other.path}; use it with protocol = "{other.by}"'
-            message = found if other.is_installed else f"{other.program} is not on PATH"
-            checks.append(Check("ACP" if other.by == "acp" else "command", "note", message))
-    return checks
+def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield what is good to know, but not needed: the agent's version, other ways to drive it, and a sandbox."""
+    agent = config.agent
+    if agent is not None:
+        environ = agent.environment(config.sandbox.environ)
+        is_installed = any(finding.name == "program" and finding.state == "good" for finding in findings)
+        if is_installed and agent.preset.version:
+            version = asyncio.run(versions({agent.name: agent.preset}, environ))[agent.name]
+            unknown = f"{' '.join(agent.preset.version)} printed no version"
+            yield Finding("version", "good" if version else "note", version or unknown)
+        for way in ways_of(agent.preset, environ, config.workspace):
+            if way.by != agent.protocol:
+                usable = f'{way.path}; use it with protocol = "{way.by}"'
+                message = usable if way.is_installed else f"{way.program} is not on PATH"
+                yield Finding("ACP" if way.by == "acp" else "command", "note", message)
+    if config.goal.workspace.sandbox == "none" and "sandbox" not in config.problems:
+        yield sandbox_finding(config.workspace, config.options.environ)
 
 
-def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbox | None]:
-    """Check the sandbox by running a program in it; return it if the goal's commands will run in it."""
-    folder = workspace_of(goal)
-    if goal.workspace.sandbox == "none" and goal.workspace.network:
-        choice = choose(environ, (folder,))
-        if choice.sandbox is not None:
-            works = f"{choice.sandbox.name} works here; a goal with [workspace] sandbox uses it"
-            return Check("sandbox", "good", works), None
-        why = f"{choice.why}; only a goal with [workspace] sandbox needs it"
-        return Check("sandbox", "note", why, choice.remedy), None
-    try:
-        sandbox = choose_sandbox(goal, goal_home(environ), environ)
-    except GoalError as error:
-        return Check("sandbox", "bad", error.message, error.hint), None
-    choice = sandbox.choice
-    if choice.sandbox is None:
-        return Check("sandbox", "note", f"{choice.why}; the goal runs without a sandbox", choice.remedy), None
-    who = ", and the agent runs in it" if goal.agent.external else ""
-    return Check("sandbox", "good", f"{choice.sandbox.name} works here{who}"), sandbox
+def sandbox_finding(workspace: Path, environ: Mapping[str, str]) -> Finding:
+    """Return whether a sandbox works on this machine, for a goal that asks for none."""
+    choice = choose(environ, (workspace,))
+    if choice.sandbox is not None:
+        works = f"{choice.sandbox.name} works here; a goal with [workspace] sandbox uses it"
+        return Finding("sandbox", "good", works)
+    why = f"{choice.why}; only a goal with [workspace] sandbox needs it"
+    return Finding("sandbox", "note", why, choice.remedy)
 
 
 @dataclass(frozen=True)
@@ -188,9 +158,9 @@ def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
 
 @dataclass(frozen=True)
 class Readiness:
-    """The checks of a goal, lines about its checks, the baseline, and the exit code if a run cannot start."""
+    """What was found about a goal, lines about its checks, the baseline, and the exit code if a run cannot start."""
 
-    checks: tuple[Check, ...]
+    findings: tuple[Finding, ...]
     lines: tuple[tuple[str, str], ...] = ()
     baseline: Baseline | None = None
     exit_code: int = int(ExitCode.FAILED)
@@ -200,40 +170,38 @@ class Readiness:
     def problems(self) -> tuple[str, ...]:
         """The problems that keep a run from starting."""
         failed = self.baseline.problem if self.baseline else ""
-        return tuple(filter(None, (*(item.message for item in self.checks if item.state == "bad"), failed)))
+        return tuple(filter(None, (*(item.message for item in self.findings if item.state == "bad"), failed)))
 
     def with_baseline(self, baseline: Baseline) -> Readiness:
-        """Return this with a baseline, unless a problem that a check names already kept it from running."""
+        """Return this with a baseline, unless a problem that was found already kept it from running."""
         is_known = baseline.event is None and any(baseline.problem.startswith(text) for text in self.problems)
         return self if is_known else replace(self, baseline=baseline)
 
 
-def _add(checks: list[Check], new: Check) -> None:
-    """Add a check, unless another one names the same problem: two models with one missing key, for example."""
-    if new.state != "bad" or not any(one.state == "bad" and new.message in one.message for one in checks):
-        checks.append(new)
-
-
 def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
-    """Return whether a run of the goal could start, without the baseline. No model is called."""
-    checks = list(examine(goal, options.environ).checks)
-    for account, table in goal.model_tables.items():
-        if account != "agent" and table.model not in ("", AGENT_MODEL):
-            _add(checks, model_check(table, account))
-    lines: tuple[tuple[str, str], ...] = ()
-    code = int(ExitCode.FAILED)
-    can_check = needs_environment(goal) and any(spec.run and not spec.hidden for spec in goal.validators)
-    try:
-        lines = check(goal, options)[1]
-    except GoalError as error:
-        code = int(error.exit_code)
-        if isinstance(error, UsageError) or all(item.state != "bad" for item in checks):
-            is_missing = isinstance(error, ValidatorMissing)
-            can_check = can_check and not is_missing
-            name = "validator" if is_missing else "start"
-            _add(checks, Check(name, "bad", error.message, error.hint))
-        workspace = workspace_of(goal)
-        with contextlib.suppress(GoalError):
-            choice = choose_environment(goal, workspace, options.home)
-            lines = tuple(describe_checks(goal, choice, workspace, options.environ, options.goal_file))
-    return Readiness(tuple(checks), lines, exit_code=code, can_check=can_check)
+    """Return whether a run of the goal could start, without the baseline. No model is called. Raise UsageError."""
+    config = resolve_new(goal, options)
+    findings = readiness(config)
+    errors = [finding.error for finding in findings if finding.error is not None]
+    runs_before = any(spec.run and not spec.hidden for spec in config.goal.validators)
+    is_missing = any(isinstance(error, ValidatorMissing) for error in errors)
+    shown = [finding for finding in findings if finding.name != WARNING]
+    return Readiness(
+        (*shown, *more_findings(config, findings)),
+        described(config, findings),
+        exit_code=int(errors[0].exit_code if errors else ExitCode.FAILED),
+        can_check=config.check is not None and runs_before and not is_missing,
+    )
+
+
+def dry_run(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Check a goal as a run does before its baseline. Raise the first GoalError that would keep it from starting.
+
+    Return name and command of an external agent (empty for the built-in one), and lines about the checks: label and text.
+    """
+    config = resolve_new(goal, options)
+    findings = readiness(config)
+    for finding in findings:
+        if finding.error is not None:
+            raise finding.error
+    return config.agent.words if config.agent else "", described(config, findings)

@@ -14,7 +14,7 @@ from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.external_agents import ExternalAgent, protocol_of
 from goalrunner.agents.external_chat import not_installed
 from goalrunner.agents.toolbox import Toolbox
-from goalrunner.app.agents import find_program, sign_in_check
+from goalrunner.app.agents import find_program
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol
 from goalrunner.core.errors import UsageError
@@ -154,15 +154,11 @@ def check_installed(
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
 
-def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return notes for people about the agent, before the first round."""
-    preset, notes = agent.preset, []
-    if agent.protocol == "command" and not preset.resume and agent.goal.preserve_context:
+def external_notes(agent: ResolvedAgent) -> tuple[str, ...]:
+    """Return notes for people about what the agent does not do."""
+    notes = []
+    if agent.protocol == "command" and not agent.preset.resume and agent.goal.preserve_context:
         notes.append(f"{agent.name} is stateless: the history is sent again in each round")
-    own = preset.model_copy(update={"keys": agent.keys})
-    signed_in = sign_in_check(own, agent.environment(environ), configured=True)
-    if (preset.keys or preset.login) and signed_in.state != "good":
-        notes.append(f"{agent.name} may need a key or a login: {signed_in.message}; {preset.sign_in}")
     unknown = "the budget counts only what is known"
     notes += [f"{agent.name} does not report its {_UNITS[budget]}: {unknown}" for budget in agent.unenforced]
     return tuple(notes)

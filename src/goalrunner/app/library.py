@@ -20,7 +20,7 @@ from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.external_agent import built_in_conversation
 from goalrunner.app.goal_models import goal_judge, goal_redactor, redacted_events, withheld
 from goalrunner.app.previous_run import LoadedRun, Reference, frozen_goal, load_run, run_folder
-from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, judge_of, options_of, split_checks
+from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, judge_of, options_of
 from goalrunner.app.session import EarlierRun, Limits, finish
 from goalrunner.core.agent_ports import Conversation, Message
 from goalrunner.core.critic import CriticConfig
@@ -143,7 +143,7 @@ async def aresume(
 
 def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: RunKeywords) -> EarlierRun:
     """Return the run with the keywords of a call. Raise UsageError if one of them does not fit it."""
-    options = options_of(keywords)
+    options, specs = options_of(keywords)
     for name in ("workspace", "preserve_context"):
         if name in keywords:
             raise UsageError(f"{name} of a run is fixed when it begins", "omit it, or start a new run")
@@ -155,8 +155,7 @@ def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keyw
     if is_custom(goal.judge.model) and goal.judge.instance is None:
         why = f"the judge of this run, {goal.judge.model}, was made by the program that started it"
         raise UsageError(why, "pass it again: judge=...")
-    specs, own = split_checks(keywords.get("validators", ()))
-    _refuse_other_validators(goal, loaded, specs, own)
+    _refuse_other_validators(goal, loaded, specs, options.validators)
     options = replace(options, conversation=conversation)
     return EarlierRun(folder, loaded, options, _new_limits(keywords), goal, keywords.get("note", ""))
 
@@ -246,11 +245,10 @@ def goal_and_options(
     The defaults of judge and workspace are the model and the folder of `conversation`. Raise TypeError for an unknown
     keyword, and UsageError for an invalid value, or a workspace that is not the conversation's.
     """
-    options = options_of(keywords)
+    options, specs = options_of(keywords)
     if "note" in keywords:
         raise UsageError("note is for a run that is resumed", "pass it to resume, or write it into the objective")
     judge = _one_judge(judge_llm, keywords)
-    specs, _ = split_checks(keywords.get("validators", ()))
     critic = keywords.get("critic")
     try:
         goal = objective if isinstance(objective, Goal) else Goal(objective=objective)

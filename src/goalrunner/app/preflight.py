@@ -127,7 +127,7 @@ def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
 def describe_checks(
     goal: Goal, choice: Choice, workspace: Path, environ: Mapping[str, str], goal_file: Path | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield labels and texts: the kind of environment, protected files, the classes of ignored files, and warnings."""
+    """Yield labels and texts: the kind of environment, protected files, and the classes of ignored files."""
     yield "checked in", checks_line(goal, choice)
     config = goal.workspace
     roles = (item for spec in goal.validators for item in check_files(spec, workspace).items())
@@ -144,8 +144,6 @@ def describe_checks(
         label = "packages" if item.kind == "dependencies" else "build" if item.kind == "build" else "ignored"
         named[label].append(item.path if item.kind == "other" else f"{item.path} ({item.why})")
     yield from ((label, some(sorted(paths), _NAMED)) for label, paths in named.items() if paths)
-    for warning in warnings_before(goal, environ):
-        yield "warning", warning
 
 
 def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> tuple[str, ...]:

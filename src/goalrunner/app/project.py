@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.app.agents import sign_in_check, ways_of
+from goalrunner.app.agents import sign_in_finding, ways_of
 from goalrunner.app.preflight import listed
 from goalrunner.checking.protection import is_test
 from goalrunner.core.goal_tables import BUILTIN
@@ -181,7 +181,7 @@ def installed_agents(environ: Mapping[str, str]) -> tuple[Installed, ...]:
     found = []
     for name, preset in all_presets({}, environ).items():
         if any(way.is_installed for way in ways_of(preset, environ)):
-            is_missing = sign_in_check(preset, environ).state == "bad"
+            is_missing = sign_in_finding(preset, environ).state == "bad"
             found.append(Installed(name, "no key and no login was found" if is_missing else ""))
     return tuple(sorted(found, key=lambda agent: bool(agent.note)))
 

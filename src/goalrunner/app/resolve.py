@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
+from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
 from goalrunner.app.goal_models import goal_models, goal_redactor, withheld
-from goalrunner.app.preflight import Choice, choose_environment, needs_environment, refuse_invalid_commands
+from goalrunner.app.preflight import Choice, choose_environment, needs_environment
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, workspace_of
-from goalrunner.core.errors import RunNotFound, UsageError
+from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, no_sandbox, workspace_of
+from goalrunner.core.errors import GoalError, RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.labels import Label
-from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import find_run
@@ -41,6 +38,7 @@ class RunConfig:
     redactor: Redactor
     sandbox: Sandbox
     check: Choice | None  # the check environment; None if the goal needs none
+    problems: Mapping[str, GoalError]  # by part: what keeps models, checks or sandbox from being made
 
     @property
     def home(self) -> Path:
@@ -83,41 +81,11 @@ class RunConfig:
             labels.append(Label.HIDDEN_READABLE.value)
         return tuple(labels)
 
-    def check_requirements(self) -> None:
-        """Check agent, models and validators before anything is spent. Raise GoalError."""
-        if self.agent is not None:
-            policy = self.sandbox.agent_policy(self.sandbox.home, self.agent.preset.home)
-            check_installed(self.agent, self.workspace, self.options.environ, policy)
-        own = getattr(self.options.conversation, "llm", None)
-        for llm in (*self.models.values(), *([own] if isinstance(own, LLM) else [])):
-            llm.check()
-        refuse_invalid_commands(self.goal, self.options.environ)
-
-    async def preflight(self, count: Callable[[Account, Usage], None]) -> tuple[str, ...]:
-        """Check the requirements and ask the models that the agent's own calls do not prove; return warnings.
-
-        `count` gets what that used. Raise GoalError.
-        """
-        self.check_requirements()
-        models = self._unproven_models()
-        try:
-            found = await asyncio.gather(*(llm.probe() for llm in models), return_exceptions=True)
-        finally:
-            for llm in models:
-                if llm.usage != Usage():
-                    count(llm.account, llm.usage)
-        for item in found:
-            if isinstance(item, BaseException):
-                raise item
-        warnings = [item for item in found if isinstance(item, str) and item]
-        return tuple(f"{warning}; the run goes on, and asks again" for warning in warnings)
-
-    def _unproven_models(self) -> tuple[LLM, ...]:
-        """Return the other models, unless the agent's first call shows whether their key and name are accepted."""
-        agent = self.models.get("agent") or getattr(self.options.conversation, "llm", None)
-        proven = agent.address if isinstance(agent, LLM) else None
-        others = {llm.address: llm for account, llm in self.models.items() if account != "agent"}
-        return tuple(llm for address, llm in others.items() if address != proven)
+    @property
+    def callers_model(self) -> LLM | None:
+        """The model of the calling program's conversation, if it is known."""
+        llm = getattr(self.options.conversation, "llm", None)
+        return llm if isinstance(llm, LLM) else None
 
     def refuse_shared_workspace(self) -> None:
         """Raise WorkspaceError if another run is active in the workspace."""
@@ -134,52 +102,42 @@ def hidden_readable(goal: Goal, workspace: Path, secret: Path | None, *, sandbox
 
 
 def resolve(goal: Goal, options: RunOptions) -> RunConfig:
-    """Resolve everything that a run of the goal depends on; write nothing. Raise GoalError for what cannot work."""
+    """Resolve everything that a run of the goal depends on; write nothing.
+
+    What cannot work is in `problems`; `readiness` tells all of them. Raise UsageError for an unknown agent and an invalid
+    [redact].
+    """
     environ, own = options.environ, options.conversation
+    problems: dict[str, GoalError] = {}
     agent = resolve_agent(goal, environ) if own is None else None
     names = withheld(goal, agent, (goal.judge.instance, *options.own_models))
     redactor = goal_redactor(goal, environ, names)
-    tape = new_tape(options.record, redact=redactor.text) if options.record else None
-    models = goal_models(goal, options, tape)
-    _refuse_unfit(goal, options, models, agent)
-    check = choose_environment(goal, workspace_of(goal), options.home) if needs_environment(goal) else None
-    if check is not None and check.kind == "in-place" and options.live:
-        why = check.why or 'the goal says check = "in-place"'
-        raise UsageError(
-            f"the validators cannot run while the agent keeps working: {why}",
-            "use a system with overlays and remove check from the goal file, or give [workspace] setup for a checkout",
-        )
-    sandbox = choose_sandbox(goal, options.home, environ, options.goal_file)
-    return RunConfig(goal, options, agent, models, names, redactor, sandbox, check)
+    models: dict[Account, LLM] = {}
+    try:
+        tape = new_tape(options.record, redact=redactor.text) if options.record else None
+        models = goal_models(goal, options, tape)
+    except GoalError as error:
+        problems["models"] = error
+    check = None
+    try:
+        check = choose_environment(goal, workspace_of(goal), options.home) if needs_environment(goal) else None
+    except GoalError as error:
+        problems["checks"] = error
+    try:
+        sandbox = choose_sandbox(goal, options.home, environ, options.goal_file)
+    except GoalError as error:
+        problems["sandbox"] = error
+        sandbox = no_sandbox(goal, options.home, environ)
+    return RunConfig(goal, options, agent, models, names, redactor, sandbox, check, problems)
 
 
-def _refuse_unfit(goal: Goal, options: RunOptions, models: dict[Account, LLM], agent: ResolvedAgent | None) -> None:
-    """Raise UsageError for settings that cannot be combined."""
-    hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
-    if "judge" not in models and not options.validators and len(hidden) == len(goal.validators):
-        judge = "openai/gpt-5-mini" if goal.agent.external else "agent"
-        raise UsageError(
-            "the goal has neither a validator nor a judge",
-            f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")',
-        )
-    if needs_environment(goal):
-        _refuse_nested_home(workspace_of(goal), options.home)
-    if hidden and goal.deliverable != "workspace":
-        raise UsageError(
-            f'the hidden validator {hidden[0]} would never run: hidden ones need deliverable = "workspace"',
-            "remove hidden = true",
-        )
-    refuse_unseen_work(goal, goal.agent.use, unseen=goal.agent.external and not goal.validators)
-    for llm in models.values() if goal.budget.cost_usd is not None else ():
-        if not llm.has_price():
-            raise UsageError(
-                f"model {llm.model} has no known price, so a budget of ${goal.budget.cost_usd:g} cannot be kept",
-                "limit tokens instead ([budget] tokens, --tokens), or use a model with a price",
-            )
-    if agent is not None:
-        refuse_unsupported(agent)
-    if "judge" in models:
-        check_room(goal)
+def resolve_new(goal: Goal, options: RunOptions) -> RunConfig:
+    """Resolve the goal of a new run, with what it takes over from its parent run; raise as `resolve` does."""
+    try:
+        return resolve(within_parent(goal, options.home), options)
+    except UsageError as error:
+        config = resolve(goal, options)
+        return replace(config, problems={**config.problems, "parent": error})
 
 
 def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
@@ -191,7 +149,7 @@ def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
         )
 
 
-def _refuse_nested_home(workspace: Path, home: Path) -> None:
+def refuse_nested_home(workspace: Path, home: Path) -> None:
     """Raise UsageError if GOAL_HOME is in the workspace, or the workspace is in the folder of checkouts."""
     checkouts = Path(os.path.realpath(home / CHECKOUTS))
     if checkouts.is_relative_to(workspace):

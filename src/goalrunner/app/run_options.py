@@ -123,8 +123,11 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """By keyword: a check of a value that is not None, and a description of valid values."""
 
 
-def options_of(keywords: RunKeywords) -> RunOptions:
-    """Return the options among the keywords of a call; the others are for the goal. Raise TypeError and UsageError."""
+def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, ...]]:
+    """Return the options among the keywords of a call, and the checks that belong to the goal, as all other keywords do.
+
+    Raise TypeError and UsageError.
+    """
     if unknown := sorted(keywords.keys() - RunKeywords.__annotations__.keys()):
         raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
     for name, value in keywords.items():
@@ -139,8 +142,9 @@ def options_of(keywords: RunKeywords) -> RunOptions:
         observers.append(Callback(on_event))
     if on_text := keywords.get("on_text"):
         observers.append(Callback(on_text=on_text))
-    _, validators = split_checks(keywords.get("validators", ()))
-    return RunOptions(
+    # Only once: the checks may come from a generator.
+    specs, validators = split_checks(keywords.get("validators", ()))
+    options = RunOptions(
         home=Path(keywords.get("home") or goal_home(os.environ)),
         observers=observers,
         approver=keywords.get("approver"),
@@ -149,6 +153,7 @@ def options_of(keywords: RunKeywords) -> RunOptions:
         resume_prompt=resume_prompt,
         prompt=keywords.get("prompt"),
     )
+    return options, specs
 
 
 def _refuse_invalid_template(text: str) -> None:

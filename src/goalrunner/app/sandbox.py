@@ -10,7 +10,7 @@ import socket
 import stat
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -186,11 +186,9 @@ class Sandbox:
 
 def choose_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None) -> Sandbox:
     """Choose and try the sandbox of a goal; there may be none. Raise UsageError if the goal needs one and none works."""
-    config, workspace, home = goal.workspace, workspace_of(goal), Path(os.path.realpath(home))
-    secret = secret_goal_file(goal, goal_file)
-    if config.sandbox == "none":
-        choice = Choice(None, "the goal has none", 'write [workspace] sandbox = "auto"')
-    else:
+    config, plain = goal.workspace, no_sandbox(goal, home, environ, goal_file)
+    workspace, home, choice = plain.workspace, plain.home, plain.choice
+    if config.sandbox != "none":
         choice = choose(environ, (workspace,), network=config.network)
         for path, what in (
             (_user_home(environ), "your home folder"),
@@ -201,7 +199,7 @@ def choose_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file
                 choice = Choice(None, why, "name another workspace: --workspace DIR")
                 break
     if choice.sandbox is not None:
-        return Sandbox(goal, workspace, home, environ, choice, secret, _hidden(goal, home, environ))
+        return replace(plain, choice=choice, hides=_hidden(goal, home, environ))
     if not config.network:
         why = f"network = false needs a sandbox: {choice.why}"
         raise UsageError(why, f"{choice.remedy}, or remove network = false")
@@ -210,7 +208,14 @@ def choose_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file
             f'sandbox = "bwrap" does not work here: {choice.why}',
             f'{choice.remedy}, or write sandbox = "auto" to continue without one',
         )
-    return Sandbox(goal, workspace, home, environ, choice, secret)
+    return replace(plain, choice=choice)
+
+
+def no_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None) -> Sandbox:
+    """Return the location of a run whose commands run as the user."""
+    choice = Choice(None, "the goal has none", 'write [workspace] sandbox = "auto"')
+    secret = secret_goal_file(goal, goal_file)
+    return Sandbox(goal, workspace_of(goal), Path(os.path.realpath(home)), environ, choice, secret)
 
 
 def _user_home(environ: Mapping[str, str]) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
+from goalrunner.app.readiness import readiness, refuse_unready
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
@@ -232,7 +233,9 @@ class EarlierRun:
         _refuse_other_start(folder, loaded, options.handed(self.goal) if self.goal else ())
         goal = self.goal or frozen_goal(folder, options.environ, loaded.goal_file)
         config = resolve(goal, replace(options, goal_file=loaded.goal_file))
-        prepared = open_run(config, folder, loaded)
+        findings = readiness(config)
+        refuse_unready(config, findings)
+        prepared = open_run(config, findings, folder, loaded)
         run, left = prepared.run, prepared.run.resumption
         try:
             config.refuse_shared_workspace()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from goalrunner.app.build import PreparedRun, open_run
 from goalrunner.app.preflight import needs_environment
+from goalrunner.app.readiness import readiness
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions, only_checks
 from goalrunner.app.run_snapshots import remove_run
@@ -63,11 +64,14 @@ async def check_revision(goal: Goal, revision: str, options: RunOptions) -> Revi
             'name one: --validator "CMD", or [[validators]] in the goal file; they need deliverable = "workspace"',
         )
     config = resolve(only_checks(goal), replace(options, conversation=NoAgent()))
-    config.check_requirements()
+    findings = readiness(config)
+    for finding in findings:
+        if finding.error is not None:
+            raise finding.error
     config.refuse_shared_workspace()
     folder = RunFolder.create(config.home, new_run_id(config.home, "audit"), CHECKS)
     try:
-        prepared = open_run(config, folder)
+        prepared = open_run(config, findings, folder)
         try:
             return await _checked(prepared, revision)
         finally:

@@ -6,11 +6,11 @@ import json as json_module
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from goalrunner.app.doctor import Baseline, Readiness, check_readiness, sandbox_check, take_baseline
+from goalrunner.app.doctor import Baseline, Readiness, check_readiness, sandbox_finding, take_baseline
 from goalrunner.app.project import Installed, Project, detect_project, installed_agents, judge_for, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
@@ -60,7 +60,7 @@ def check(
                 "ready": not found.problems,
                 "problems": list(found.problems),
                 "goal": goal.model_dump(mode="json"),
-                "checks": [asdict(item) for item in found.checks],
+                "checks": [item.value() for item in found.findings],
                 "environment": [{"label": label, "text": text} for label, text in found.lines],
                 "baseline": event and {"standing": event.standing, "reason": event.reason, "results": results},
             }
@@ -75,7 +75,7 @@ def check(
 def _check_lines(goal: Goal, found: Readiness, command: str) -> Iterator[Line]:
     yield Fact("goal", goal.objective)
     yield Fact("workspace", home_path(goal.workspace.path))
-    yield from check_lines(found.checks)
+    yield from check_lines(found.findings)
     yield from (Fact(label, text, tone="warn" if label == "warning" else "plain") for label, text in found.lines)
     if found.baseline is None:
         why = "" if found.problems else ": hidden validators and those in Python run only after a round"
@@ -201,7 +201,7 @@ class _Proposal:
         found = "none is installed, and no key is set; goal agents lists what to install"
         yield f"agent      {self.agent or found}"
         yield f"judge      {self.judge or 'none; the validator decides'}"
-        yield f"sandbox    {sandbox_check(self.goal, os.environ)[0].message}"
+        yield f"sandbox    {sandbox_finding(current_folder(), os.environ).message}"
 
     def baseline(self) -> Baseline:
         """Run the validator once in the check environment of the goal file, and print the result."""

@@ -100,10 +100,10 @@ def run(
 
 
 def _print_resolved(goal: Goal, run_options: RunOptions, *, json: bool) -> int:
-    from goalrunner.app.build import check
+    from goalrunner.app.doctor import dry_run
     from goalrunner.reports.narrative import resolved_lines
 
-    named, checked = check(goal, run_options)
+    named, checked = dry_run(goal, run_options)
     lines = resolved_lines(goal, named, workspace_state(goal.workspace.path), checked)
     output.say(goal.model_dump(mode="json") if json else output.laid_out(lines))
     return int(ExitCode.COMPLETE)

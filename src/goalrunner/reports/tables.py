@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, cut, home_path, lines_text, one_line, table, table_room, wrap
 
 if TYPE_CHECKING:
-    from goalrunner.app.agents import AgentFacts, Check
+    from goalrunner.app.agents import AgentFacts, Finding
     from goalrunner.app.doctor import Diagnosis
     from goalrunner.app.memory import MemoryItem
     from goalrunner.app.run_snapshots import OldRun
@@ -76,11 +75,11 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[Line]:
 def diagnosis_value(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return a diagnosis as a JSON value."""
     used = diagnosis.used.model_dump(mode="json") if diagnosis.used else None
-    checks = [asdict(check) for check in diagnosis.checks]
+    checks = [check.value() for check in diagnosis.checks]
     return {"agent": diagnosis.agent, "usable": diagnosis.usable, "checks": checks, "usage": used}
 
 
-def check_lines(checks: Sequence[Check]) -> Iterator[Line]:
+def check_lines(checks: Sequence[Finding]) -> Iterator[Line]:
     """Yield a line for each check, and the command that repairs it."""
     for check in checks:
         yield Fact(check.name, f"{_MARKS[check.state]} {check.message}")

@@ -1,0 +1,250 @@
+"""What a run of a goal needs: the same findings for `goal check`, `goal run --dry-run`, `goal doctor` and `goal run`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from goalrunner.agents.external_agents import ACP, COMMAND
+from goalrunner.app.agents import Finding, find_program, sign_in_finding
+from goalrunner.app.critic import critic_rule
+from goalrunner.app.external_agent import ResolvedAgent, check_installed, external_notes, refuse_unsupported
+from goalrunner.app.parts import goal_validators
+from goalrunner.app.preflight import describe_checks, needs_environment, refuse_invalid_commands, warnings_before
+from goalrunner.app.previous_run import secret_notes
+from goalrunner.app.resolve import RunConfig, refuse_nested_home, refuse_unseen_work
+from goalrunner.core.errors import AgentError, AgentNotInstalled, GoalError, ModelError, UsageError, ValidatorMissing
+from goalrunner.core.events import Account
+from goalrunner.core.labels import label_in
+from goalrunner.core.outcome import Usage
+from goalrunner.goalfile.loading import dump_goal
+from goalrunner.judge.prompt_builder import check_room
+from goalrunner.llm import LLM
+from goalrunner.snapshots.git import git_program
+from goalrunner.system.launcher import ProcessLauncher
+
+WARNING = "warning"  # the name of findings that keep nothing from working
+
+
+def readiness(config: RunConfig) -> tuple[Finding, ...]:
+    """Return what is there, what is missing, and warnings, in a fixed order. Nothing is written, and no model is called.
+
+    A finding with an `error` keeps a run from starting.
+    """
+    findings: list[Finding] = []
+    parts = (_settings(config), _agent(config), _models(config), _machine(config), _commands(config), _warnings(config))
+    for finding in chain(*parts):
+        known = [other.message for other in findings if other.state == "bad"]
+        # Two models may lack the same key, for example.
+        if finding.state != "bad" or not any(finding.message in message for message in known):
+            findings.append(finding)
+    return tuple(findings)
+
+
+def refuse_unready(config: RunConfig, findings: Iterable[Finding]) -> None:
+    """Raise the error of the first finding for which no run is made: all but failures of agent, model or validator.
+
+    Those end a run as failed, unless the built-in agent lacks its model.
+    """
+    in_run: tuple[type[GoalError], ...] = (AgentError, ValidatorMissing)
+    if config.options.conversation is not None:
+        in_run = (*in_run, ModelError)
+    for finding in findings:
+        if finding.error is not None and not isinstance(finding.error, in_run):
+            raise finding.error
+
+
+async def ask_before(
+    config: RunConfig, findings: Iterable[Finding], count: Callable[[Account, Usage], None]
+) -> tuple[str, ...]:
+    """Raise the error of the first finding that has one. Then ask the models that the agent's own calls do not prove.
+
+    Each is asked for one token; `count` gets what that used. Return warnings. Raise ModelError.
+    """
+    for finding in findings:
+        if finding.error is not None:
+            raise finding.error
+    models = _unproven_models(config)
+    try:
+        answers = await asyncio.gather(*(llm.probe() for llm in models), return_exceptions=True)
+    finally:
+        for llm in models:
+            if llm.usage != Usage():
+                count(llm.account, llm.usage)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    warnings = [answer for answer in answers if isinstance(answer, str) and answer]
+    return tuple(f"{warning}; the run goes on, and asks again" for warning in warnings)
+
+
+def _unproven_models(config: RunConfig) -> tuple[LLM, ...]:
+    """Return the other models, unless the agent's first call shows whether their key and name are accepted."""
+    agent = config.models.get("agent") or config.callers_model
+    proven = agent.address if agent is not None else None
+    others = {llm.address: llm for account, llm in config.models.items() if account != "agent"}
+    return tuple(llm for address, llm in others.items() if address != proven)
+
+
+def run_notes(findings: Iterable[Finding], agent: ResolvedAgent | None) -> tuple[str, ...]:
+    """Return the notes for people with which a run begins: warnings, and a sign-in that was not found."""
+    notes = [finding.message for finding in findings if finding.name == WARNING]
+    for finding in findings:
+        if agent and finding.name == "sign-in" and finding.state != "good" and (agent.keys or agent.preset.login):
+            why = "; ".join(filter(None, (finding.message, agent.preset.sign_in)))
+            notes.append(f"{agent.name} may need a key or a login: {why}")
+    return tuple(notes)
+
+
+def described(config: RunConfig, findings: Iterable[Finding]) -> tuple[tuple[str, str], ...]:
+    """Return lines for people, label and text: how the goal is checked, what is protected and ignored, and warnings."""
+    lines: list[tuple[str, str]] = []
+    if config.check is not None:
+        options = config.options
+        lines += describe_checks(config.goal, config.check, config.workspace, options.environ, options.goal_file)
+    return (*lines, *((WARNING, note) for note in run_notes(findings, config.agent)))
+
+
+def _raised(name: str, check: Callable[[], object]) -> Iterator[Finding]:
+    """Yield the error that a check raises as a finding."""
+    try:
+        check()
+    except GoalError as error:
+        yield Finding.of(name, error)
+
+
+def _settings(config: RunConfig) -> Iterator[Finding]:
+    """Yield a parent run that is missing, and settings that cannot be combined."""
+    if "parent" in config.problems:
+        yield Finding.of("start", config.problems["parent"])
+    yield from _raised("start", lambda: _refuse_unfit(config))
+
+
+def _refuse_unfit(config: RunConfig) -> None:
+    goal, options = config.goal, config.options
+    hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
+    if not goal.has_judge and not options.validators and len(hidden) == len(goal.validators):
+        judge = "openai/gpt-5-mini" if goal.agent.external else "agent"
+        raise UsageError(
+            "the goal has neither a validator nor a judge",
+            f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")',
+        )
+    if needs_environment(goal):
+        refuse_nested_home(config.workspace, config.home)
+    if hidden and goal.deliverable != "workspace":
+        raise UsageError(
+            f'the hidden validator {hidden[0]} would never run: hidden ones need deliverable = "workspace"',
+            "remove hidden = true",
+        )
+    refuse_unseen_work(goal, goal.agent.use, unseen=goal.agent.external and not goal.validators)
+    if config.agent is not None:
+        refuse_unsupported(config.agent)
+    if goal.has_judge:
+        check_room(goal)
+    critic_rule(config)
+
+
+def _agent(config: RunConfig) -> Iterator[Finding]:
+    """Yield the program of an external agent, and its key or login, as they are in its sandbox."""
+    agent, sandbox = config.agent, config.sandbox
+    if agent is None:
+        return
+    policy = sandbox.agent_policy(sandbox.home, agent.preset.home)
+    environ = agent.environment(sandbox.environ, sandboxed=policy is not None)
+    try:
+        check_installed(agent, config.workspace, sandbox.environ, policy)
+        yield Finding("program", "good", find_program(agent.command, environ, config.workspace)[1])
+    except AgentNotInstalled as error:
+        yield Finding.of("program", error)
+    if agent.name not in (COMMAND, ACP):
+        own = agent.preset.model_copy(update={"keys": agent.keys})
+        settings = agent.goal.agent
+        yield sign_in_finding(own, environ, policy, configured=bool(settings.args or settings.env))
+
+
+def _models(config: RunConfig) -> Iterator[Finding]:
+    """Yield each model, its key and its provider; then a price that is missing."""
+    if "models" in config.problems:
+        yield Finding.of("model", config.problems["models"])
+        return
+    goal, models = config.goal, config.models
+    if config.options.conversation is None and config.agent is None and "agent" not in models:
+        hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
+        yield Finding.of("model", UsageError("no model is set", hint))
+    checked: dict[Account, LLM] = dict(models)
+    if config.callers_model is not None:
+        checked["agent"] = config.callers_model
+    is_usable = True
+    for account, llm in checked.items():
+        name = "model" if account == "agent" else account
+        try:
+            llm.check()
+        except GoalError as error:
+            is_usable = False
+            message = error.message if llm.model in error.message else f"{llm.model}: {error.message}"
+            yield Finding(name, "bad", message, error.hint, error)
+        else:
+            yield Finding(name, "good", f"{llm.model} can be used, as far as is known without calling it")
+    # The prices are LiteLLM's, whose import takes seconds.
+    for llm in models.values() if is_usable and goal.budget.cost_usd is not None else ():
+        if not llm.has_price():
+            why = f"model {llm.model} has no known price, so a budget of ${goal.budget.cost_usd:g} cannot be kept"
+            hint = "limit tokens instead ([budget] tokens, --tokens), or use a model with a price"
+            yield Finding.of("price", UsageError(why, hint))
+
+
+def _machine(config: RunConfig) -> Iterator[Finding]:
+    """Yield git, the sandbox if the goal wants one, and the check environment."""
+    goal, problems = config.goal, config.problems
+    try:
+        yield Finding("git", "good", git_program(config.workspace, config.options.environ))
+    except GoalError as error:
+        is_needed = goal.deliverable == "workspace"
+        yield Finding("git", "bad", error.message, error.hint, error if is_needed else None)
+    choice = config.sandbox.choice
+    if "sandbox" in problems:
+        yield Finding.of("sandbox", problems["sandbox"])
+    elif choice.sandbox is not None:
+        inside = ", and the agent runs in it" if goal.agent.external else ""
+        yield Finding("sandbox", "good", f"{choice.sandbox.name} works here{inside}")
+    elif goal.workspace.sandbox != "none":
+        yield Finding("sandbox", "note", f"{choice.why}; the goal runs without a sandbox", choice.remedy)
+    if "checks" in problems:
+        yield Finding.of("checks", problems["checks"])
+    elif config.check is not None and config.check.kind == "in-place" and config.options.live:
+        why = config.check.why or 'the goal says check = "in-place"'
+        hint = (
+            "use a system with overlays and remove check from the goal file, or give [workspace] setup for a checkout"
+        )
+        live = UsageError(f"the validators cannot run while the agent keeps working: {why}", hint)
+        yield Finding.of("checks", live)
+    elif config.check is not None:
+        yield Finding("checks", "good", str(config.check))
+
+
+def _commands(config: RunConfig) -> Iterator[Finding]:
+    """Yield the commands that check the work and cannot run here."""
+    yield from _raised("validator", lambda: refuse_invalid_commands(config.goal, config.options.environ))
+    yield from _raised("validator", lambda: goal_validators(config, ProcessLauncher()))
+
+
+def _warnings(config: RunConfig) -> Iterator[Finding]:
+    goal, options = config.goal, config.options
+    try:
+        secrets = secret_notes(dump_goal(goal, config.redactor.text), options.goal_file)
+    except UsageError as error:
+        yield Finding.of("start", error)
+        return
+    notes = list(_label_notes(config))
+    notes += warnings_before(goal, options.environ)
+    notes += external_notes(config.agent) if config.agent else ()
+    yield from (Finding(WARNING, "note", note) for note in (*notes, *secrets))
+
+
+def _label_notes(config: RunConfig) -> Iterator[str]:
+    """Yield what the labels mean that are known before round 1, without those that the caller gave."""
+    for text in config.labels:
+        label = label_in(text)
+        if label is not None and text not in config.options.labels:
+            yield f"{label}: {label.meaning}"
