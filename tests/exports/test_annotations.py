@@ -13,7 +13,7 @@ from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.exports.ci import Problem, github_text, gitlab_text, problems_of
+from goalrunner.exports.annotations import Problem, github_text, gitlab_text, problems_of
 from goalrunner.reports.figures import json_text, neutral
 from goalrunner.reports.progress import Progress
 from tests.support import told_run

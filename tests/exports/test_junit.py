@@ -11,7 +11,7 @@ import pytest
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.exports.ci import junit_text
+from goalrunner.exports.junit import junit_text
 from tests.support.told_run import outcome
 
 GREEN = ValidatorResult(name="tests", passed=True, command="pytest -q", duration=1.25, summary="43 passed")

@@ -6,13 +6,13 @@ import contextlib
 import os
 import sys
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.cli import main, output, runs
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
-from goalrunner.core.errors import GoalError, RecordError
+from goalrunner.core.errors import RecordError
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports import review
 from goalrunner.reports.figures import is_github, json_text
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from goalrunner.app.run_options import RunOptions
-    from goalrunner.core.observation import Change
     from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.core.run_state import RunState
+    from goalrunner.exports.result_files import ResultFiles
     from goalrunner.reports.progress import Progress
 
-_STEP = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")  # in a step of GitHub Actions: for annotations and a summary
 _MAX_BYTES = 1 << 16  # bytes of a typed line that are read
 
 
@@ -34,7 +32,7 @@ def drive(
     start: Callable[[RunOptions], Coroutine[Any, Any, GoalOutcome]],
     options: RunOptions,
     copy: output.ResultFile | None,
-    files: CiFiles,
+    files: ResultFiles,
     *,
     json: bool,
     quiet: bool,
@@ -179,72 +177,3 @@ class TerminalApprover:
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
             self._stream.flush()
-
-
-@dataclass(frozen=True)
-class CiFiles:
-    """The files for CI that options name, opened before the agent could redirect them."""
-
-    copies: Mapping[str, output.ResultFile]  # by option: "--junit"
-    environ: Mapping[str, str]
-
-    def write(self, folder: RunFolder | None, stream: TextIO, known: GoalOutcome | None = None) -> None:
-        """Write the files, and print annotations on `stream`. If one fails, the others are written. Raise GoalError.
-
-        If the log cannot be read, the files have only the `known` outcome.
-        """
-        if not (self.copies or self.environ.keys() & _STEP):
-            return
-        from goalrunner.exports import ci
-        from goalrunner.exports.change import RunChange
-        from goalrunner.exports.markdown import summary_markdown
-
-        state: RunState | None = None
-        changed: tuple[Change, ...] = ()
-        try:
-            if folder is not None:
-                state, known = runs.result(folder)
-                with contextlib.suppress(GoalError):  # no round has ended, or its snapshots are gone
-                    changed = main.wait_for(RunChange(folder, state, runs.home(), os.environ).files())
-        except (GoalError, OSError):
-            if known is None:
-                raise
-        assert known is not None, "there is a run or its outcome"
-        outcome, checks = known, state.validators if state else ()
-        problems = ci.problems_of(outcome, checks, state.goal_file if state else "", self.environ)
-        texts = {
-            "--junit": lambda: ci.junit_text(outcome, checks, state.criteria if state else ()),
-            "--summary": lambda: summary_markdown(outcome, files=changed, state=state),
-            "--gitlab": lambda: ci.gitlab_text(problems),
-        }
-        if is_github(self.environ):
-            with contextlib.suppress(OSError, ValueError):
-                stream.write(ci.github_text(problems, outcome.labels))
-                stream.flush()
-        if step := self.environ.get("GITHUB_STEP_SUMMARY"):
-            try:
-                with Path(step).open("a", encoding="utf-8", errors="replace") as file:
-                    file.write(texts["--summary"]())
-            except OSError as error:
-                output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}")
-        with contextlib.ExitStack() as rest:
-            for option, copy in self.copies.items():
-                rest.callback(copy.write, texts[option]())
-
-
-def open_files(junit: Path | None, summary: Path | None, gitlab: Path | None, *, asked_only: bool = False) -> CiFiles:
-    """Return the files of these options. Raise UsageError if one cannot be written.
-
-    From then on, no child process gets the variables of GitHub Actions through which it could change later steps.
-    With `asked_only`, nothing is appended to the summary of a step, and nothing is printed.
-    """
-    from goalrunner.system.launcher import JOB_FILES
-
-    environ = dict(os.environ)
-    for name in JOB_FILES:
-        os.environ.pop(name, None)
-    for name in _STEP if asked_only else ():
-        environ.pop(name, None)
-    given = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
-    copies = {option: output.ResultFile(path, option=option) for option, path in given.items() if path is not None}
-    return CiFiles(copies, environ)

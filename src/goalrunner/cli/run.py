@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
-from goalrunner.cli.drive import drive, open_files, workspace_state
+from goalrunner.cli.drive import drive, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
 from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.exports.result_files import open_files
 from goalrunner.records.run_folder import newest_run
 
 if TYPE_CHECKING:

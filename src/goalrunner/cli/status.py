@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.cli import goals, main, options, output, runs
-from goalrunner.cli.drive import open_files
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 from goalrunner.core.run_summary import RunSummary
+from goalrunner.exports.result_files import open_files
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal

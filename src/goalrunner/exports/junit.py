@@ -1,0 +1,133 @@
+"""JUnit XML of a run, and of any other list of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.exports.html import rendered
+from goalrunner.reports import figures
+from goalrunner.reports.layout import laid_out
+from goalrunner.reports.review import criterion_facts
+
+Kind = Literal["", "failure", "error", "skipped"]
+
+
+class Case(NamedTuple):
+    """One test case. Without a `kind` it passed, and type, message and details are not shown."""
+
+    group: str
+    name: str
+    kind: Kind
+    type: str = ""
+    message: str = ""
+    details: str = ""
+    output: str = ""
+    seconds: float = 0.0
+
+
+def suite_text(
+    name: str, cases: Sequence[Case], *, seconds: float, timestamp: str = "", properties: Mapping[str, str]
+) -> str:
+    """Return one suite of cases as JUnit XML."""
+    template = Path(__file__).with_name("junit.xml.j2")
+    return rendered(template, name=name, cases=cases, seconds=seconds, timestamp=timestamp, properties=properties)
+
+
+def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), criteria: Sequence[str] = ()) -> str:
+    """Return a run as JUnit XML: a case for the run and for each validator, criterion and limit.
+
+    `results` are the last ones of the validators; the output of hidden ones is left out. Criteria that the last verdict
+    does not name are skipped.
+    """
+    cases = [_run_case(outcome)]
+    cases += map(_validator_case, results)
+    judged = list(_criterion_cases(outcome))
+    cases += judged
+    names = {case.name for case in judged}
+    cases += [Case("criteria", text, "skipped", message="not judged") for text in criteria if text not in names]
+    cases += _limit_cases(outcome)
+    properties = {
+        "run_id": outcome.run_id,
+        "status": str(outcome.status),
+        "stop_reason": str(outcome.stop_reason or ""),
+        "score": figures.score(outcome.verdict.score) if outcome.verdict else "",
+        "labels": "; ".join(outcome.labels),
+    }
+    timestamp = (outcome.started_at or "")[:19]
+    return suite_text(outcome.objective, cases, seconds=outcome.duration, timestamp=timestamp, properties=properties)
+
+
+def _run_case(outcome: GoalOutcome) -> Case:
+    kind: Kind = "error"
+    if outcome.passed:
+        kind = ""
+    elif outcome.status == "capped":
+        kind = "failure"
+    reason = str(outcome.stop_reason or outcome.status)
+    missing = outcome.verdict.missing if outcome.verdict else ""
+    return Case(
+        "run",
+        "complete",
+        kind,
+        reason,
+        message=f"{outcome.status}: {reason.replace('_', ' ')}",
+        details=outcome.message or missing,
+        output=f"run {outcome.run_id}",
+        seconds=outcome.duration,
+    )
+
+
+def _validator_case(result: ValidatorResult) -> Case:
+    kind: Kind = "" if result.passed else "failure"
+    message = public_remark(result)
+    if result.hidden:
+        return Case("validators", result.name, kind, result.reason, message, seconds=result.duration)
+    lines = [result.command, result.summary]
+    if result.passed:
+        lines.append(result.feedback)
+    output = "\n".join(filter(None, lines))
+    return Case("validators", result.name, kind, result.reason, message, result.feedback, output, result.duration)
+
+
+def public_remark(result: ValidatorResult) -> str:
+    """Return the remark on a validator's result; of a hidden one, the summary alone."""
+    return result.summary if result.hidden else result.remark
+
+
+def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
+    rows = [row for row in outcome.evidence if row.kind == "criterion"]
+    for criterion, group in groupby(rows, key=lambda row: row.criterion):
+        cited = list(group)
+        kind: Kind = "" if cited[0].satisfied else "failure"
+        missing = cited[0].missing or "not satisfied"
+        yield Case("criteria", criterion, kind, "not_satisfied", missing, missing, laid_out(criterion_facts(cited)))
+
+
+def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
+    """Yield a case for each limit that is set; the one that stopped the run has failed."""
+    usages = list(outcome.usage.values())
+    amounts = {
+        "max_iterations": outcome.iterations,
+        "timeout": outcome.duration,
+        "tokens": sum(usage.tokens for usage in usages),
+        "cost_usd": sum(usage.known_cost_usd for usage in usages),
+    }
+    for name, amount in amounts.items():
+        limit = outcome.limits.get(name)
+        if limit is None:
+            continue
+        is_budget = name in ("tokens", "cost_usd")
+        reason = "budget_exhausted" if is_budget else name
+        stopped = outcome.stop_reason == reason and (amount >= limit or not is_budget)
+        used = f"{_number(amount)} of {_number(limit)}"
+        kind: Kind = "failure" if stopped else ""
+        yield Case("limits", name, kind, reason, f"the limit was reached: {used}", output=used)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.3f}".rstrip("0").rstrip(".")
