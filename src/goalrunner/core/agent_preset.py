@@ -67,34 +67,46 @@ class Preset(Frozen):
     or `{prompt_file}`, the prompt is written to stdin.
     """
 
-    argv: Command = Field((), description="command of the first round")
-    resume: Command = Field((), description="command of later rounds; empty: it cannot resume")
-    stream: fields.Line = Field(
-        TEXT, description='"text": all output is the answer; else the agent whose parser reads it'
-    )
-    reports: dict[BudgetName, Scope] = Field({}, description="usage that its output reports")
-    acp: Command = Field((), description="command that speaks ACP on stdin and stdout")
-    acp_reports: dict[BudgetName, Scope] = Field({}, description="usage that it reports when it speaks ACP")
-    model: Annotated[tuple[fields.String, ...], AfterValidator(_with_name)] = Field(
-        (), description='words for a model: ["--model", "{name}"]'
-    )
-    env: fields.Environment = Field({}, description="variables that are added to its environment")
-    asking: fields.Environment = Field({}, description="variables that make it ask first, added when a person decides")
-    sandbox_env: fields.Environment = Field({}, description="variables that are added in a sandbox only")
-    helpers: tuple[fields.Line, ...] = Field((), description="its processes that keep running between rounds with ACP")
-    keys: tuple[fields.KeyVariable, ...] = Field(
-        (), description="variables with its keys; its commands do not get them"
-    )
-    login: tuple[HomePath, ...] = Field((), description="files below HOME; any of them shows that it is signed in")
-    home: tuple[HomePath, ...] = Field((), description="paths below HOME that it needs in a sandbox")
-    version: Command = Field((), description="command that prints its version")
-    install: fields.OptionalLine = Field("", description="command that installs it")
-    acp_install: fields.OptionalLine = Field("", description="the same for its ACP program, if that is another one")
-    sign_in: fields.OptionalLine = Field("", description="what to type if it has neither key nor login")
-    denied: tuple[fields.Text, ...] = Field((), description="texts of failures that mean a wrong or missing key")
-    hints: dict[fields.Text, fields.Line] = Field(
-        {}, description="text of a failure -> what to type next; case is ignored"
-    )
+    argv: Command = ()
+    """Command of the first round."""
+    resume: Command = ()
+    """Command of later rounds; empty: it cannot resume."""
+    stream: fields.Line = TEXT
+    """"text": all output is the answer; else the agent whose parser reads it."""
+    reports: dict[BudgetName, Scope] = Field({})
+    """Usage that its output reports."""
+    acp: Command = ()
+    """Command that speaks ACP on stdin and stdout."""
+    acp_reports: dict[BudgetName, Scope] = Field({})
+    """Usage that it reports when it speaks ACP."""
+    model: Annotated[tuple[fields.String, ...], AfterValidator(_with_name)] = ()
+    """Words for a model: ["--model", "{name}"]."""
+    env: fields.Environment = Field({})
+    """Variables that are added to its environment."""
+    asking: fields.Environment = Field({})
+    """Variables that make it ask first, added when a person decides."""
+    sandbox_env: fields.Environment = Field({})
+    """Variables that are added in a sandbox only."""
+    helpers: tuple[fields.Line, ...] = ()
+    """Its processes that keep running between rounds with ACP."""
+    keys: tuple[fields.KeyVariable, ...] = ()
+    """Variables with its keys; its commands do not get them."""
+    login: tuple[HomePath, ...] = ()
+    """Files below HOME; any of them shows that it is signed in."""
+    home: tuple[HomePath, ...] = ()
+    """Paths below HOME that it needs in a sandbox."""
+    version: Command = ()
+    """Command that prints its version."""
+    install: fields.OptionalLine = ""
+    """Command that installs it."""
+    acp_install: fields.OptionalLine = ""
+    """The same for its ACP program, if that is another one."""
+    sign_in: fields.OptionalLine = ""
+    """What to type if it has neither key nor login."""
+    denied: tuple[fields.Text, ...] = ()
+    """Texts of failures that mean a wrong or missing key."""
+    hints: dict[fields.Text, fields.Line] = Field({})
+    """Text of a failure -> what to type next; case is ignored."""
 
     @model_validator(mode="after")
     def _combined(self, info: ValidationInfo) -> Preset:

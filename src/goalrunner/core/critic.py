@@ -33,14 +33,18 @@ decides nothing. The objective is unchanged:"""
 class CriticConfig(Frozen):
     """The critic: a model, a command or a Python callable that scores each round before it is checked."""
 
-    model: fields.ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"')
-    run: fields.Text | None = Field(None, description="command line; it gets the response on stdin")
-    python: fields.CallableName | None = Field(None, description="package.module:function, run in a child process")
-    threshold: fields.Share = Field(_DEFAULT_THRESHOLD, description="below this score the agent gets the feedback")
-    max_refinements: Annotated[int, Field(ge=0, le=100, strict=True)] = Field(
-        1, description="refinements of a round; 0: the score is only recorded"
-    )
-    params: fields.Parameters = Field({}, description="passed on to the model")
+    model: fields.ModelName = ""
+    '''LiteLLM's naming, scripted/<file>, or "agent"'''
+    run: fields.Text | None = None
+    """Command line; it gets the response on stdin."""
+    python: fields.CallableName | None = None
+    """package.module:function, run in a child process."""
+    threshold: fields.Share = _DEFAULT_THRESHOLD
+    """Below this score the agent gets the feedback."""
+    max_refinements: Annotated[int, Field(ge=0, le=100, strict=True)] = 1
+    """Refinements of a round; 0: the score is only recorded."""
+    params: fields.Parameters = Field({})
+    """Passed on to the model."""
     api_base: fields.Address | None = None
     api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 
@@ -75,15 +79,19 @@ class CriticConfig(Frozen):
 class Critique(Frozen):
     """A critic's score of a round and its feedback to the agent. It is not evidence, and the judge never sees it."""
 
-    score: float | None = Field(None, ge=0, le=1, description="None: there is no usable score")
-    feedback: str = Field("", description="for the agent")
-    problem: str = Field("", description="why there is no score; the round goes on to its checks")
+    score: float | None = Field(None, ge=0, le=1)
+    """None: there is no usable score."""
+    feedback: str = ""
+    """For the agent."""
+    problem: str = ""
+    """Why there is no score; the round goes on to its checks."""
 
 
 class CriticRule(Frozen):
     """What the decisions need to know of a critic."""
 
-    name: str = Field(description="the model, the command or the callable, for people")
+    name: str
+    """The model, the command or the callable, for people."""
     threshold: float = Field(_DEFAULT_THRESHOLD, ge=0, le=1)
     max_refinements: int = Field(1, ge=0)
 
@@ -112,8 +120,10 @@ class CritiqueFinished(Critique):
     type: Literal["critique_finished"] = "critique_finished"
     account: ClassVar[Literal["critic"]] = "critic"
     round: int = Field(ge=1)
-    duration: float = Field(0.0, ge=0, description="seconds")
-    usage: Usage | None = Field(None, description="already counted by usage_recorded; None: no model was asked")
+    duration: float = Field(0.0, ge=0)
+    """Seconds."""
+    usage: Usage | None = None
+    """Already counted by usage_recorded; None: no model was asked."""
 
 
 class RefinementStarted(Frozen):
@@ -121,7 +131,8 @@ class RefinementStarted(Frozen):
 
     type: Literal["refinement_started"] = "refinement_started"
     round: int = Field(ge=1)
-    number: int = Field(ge=1, description="of the refinements of this round")
+    number: int = Field(ge=1)
+    """Of the refinements of this round."""
 
 
 Score = float | Mapping[str, Any] | Critique

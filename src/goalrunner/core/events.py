@@ -32,11 +32,13 @@ class GoalRecord(Frozen):
 
     goal_id: str
     run_id: str
-    parent: str = Field("", description="id of the run that it is a part of")
+    parent: str = ""
+    """Id of the run that it is a part of."""
     owner: str = ""
     description: str
     success_criteria: tuple[str, ...] = ()
-    derived_criteria: tuple[str, ...] = Field((), description="by audits, if it has no criteria of its own")
+    derived_criteria: tuple[str, ...] = ()
+    """By audits, if it has no criteria of its own."""
     constraints: tuple[str, ...] = ()
     risk_class: RiskClass = "low"
     status: RecordStatus = "active"
@@ -47,28 +49,40 @@ class GoalRecord(Frozen):
 class RunRules(Frozen):
     """What the decisions need to know of the goal: limits, validators, judge."""
 
-    max_iterations: int | None = Field(None, description="None: no limit")
-    timeout: float | None = Field(None, description="seconds of active time; None: no limit")
+    max_iterations: int | None = None
+    """None: no limit."""
+    timeout: float | None = None
+    """Seconds of active time; None: no limit."""
     tokens: int | None = None
     cost_usd: float | None = None
-    unenforced: tuple[BudgetName, ...] = Field((), description="budgets that count only what is known")
-    validators: tuple[str, ...] = Field((), description="names of those that are not hidden")
-    hidden: tuple[str, ...] = Field((), description="names of the hidden ones")
+    unenforced: tuple[BudgetName, ...] = ()
+    """Budgets that count only what is known."""
+    validators: tuple[str, ...] = ()
+    """Names of those that are not hidden."""
+    hidden: tuple[str, ...] = ()
+    """Names of the hidden ones."""
     has_judge: bool = False
     critic: CriticRule | None = None
     minimum_score: float = 0.0
-    require: Literal["any", "runner"] = Field("any", description="whether reported observations count as evidence")
-    takes_baseline: bool = Field(False, description="whether the validators run once before round 1")
-    wants_red: bool = Field(False, description="whether a green baseline is refused")
-    needs_round: bool = Field(False, description="whether the agent works even after a green baseline")
-    checks_response: bool = Field(False, description="whether a callable checks the response")
-    protects: tuple[str, ...] = Field((), description="the goal's patterns of protected paths")
-    editable: tuple[str, ...] = Field((), description="the goal's patterns of paths that may change")
-    stall_rounds: int | None = Field(None, description="equal rounds in a row that count as a stall")
+    require: Literal["any", "runner"] = "any"
+    """Whether reported observations count as evidence."""
+    takes_baseline: bool = False
+    """Whether the validators run once before round 1."""
+    wants_red: bool = False
+    """Whether a green baseline is refused."""
+    needs_round: bool = False
+    """Whether the agent works even after a green baseline."""
+    checks_response: bool = False
+    """Whether a callable checks the response."""
+    protects: tuple[str, ...] = ()
+    """The goal's patterns of protected paths."""
+    editable: tuple[str, ...] = ()
+    """The goal's patterns of paths that may change."""
+    stall_rounds: int | None = None
+    """Equal rounds in a row that count as a stall."""
     deliverable: Literal["workspace", "response"] = "workspace"
-    approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(
-        default_factory=Approvals, description="what waits for a person"
-    )
+    approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(default_factory=Approvals)
+    """What waits for a person."""
 
     @property
     def is_scored(self) -> bool:
@@ -106,19 +120,32 @@ class RunStarted(Frozen):
 
     type: Literal["run_started"] = "run_started"
     workspace: str
-    models: dict[str, str] = Field({}, description='by account; the judge "agent" is already resolved')
-    agent_command: str = Field("", description="an external agent and its command, for people")
-    version: str = Field(description="of goalrunner")
-    labels: tuple[str, ...] = Field((), description='what weakens the proof: "self-judged", ...')
-    check_environment: str = Field("", description="the kind of check environment; empty: none is needed")
-    checks: str = Field("", description="for people: kind of check environment, and what is protected")
-    notes: tuple[str, ...] = Field((), description="warnings before the first round")
-    deadline_at: str | None = Field(None, description="ISO 8601, UTC; without waiting for a person")
-    handed: tuple[str, ...] = Field((), description="parts that only the calling program can provide")
-    goal_file: str = Field("", description="where the goal was read from; always protected")
-    goal_sha256: str = Field("", description="of the frozen goal.toml: a resumed run takes no other")
-    continues: str = Field("", description="id of the run whose conversation goes on in this one")
-    sandbox: str = Field("none", description="the sandbox of the agent's commands and the validators")
+    models: dict[str, str] = Field({})
+    """By account; the judge "agent" is already resolved."""
+    agent_command: str = ""
+    """An external agent and its command, for people."""
+    version: str
+    """Of goalrunner."""
+    labels: tuple[str, ...] = ()
+    """What weakens the proof: "self-judged", ..."""
+    check_environment: str = ""
+    """The kind of check environment; empty: none is needed."""
+    checks: str = ""
+    """For people: kind of check environment, and what is protected."""
+    notes: tuple[str, ...] = ()
+    """Warnings before the first round."""
+    deadline_at: str | None = None
+    """ISO 8601, UTC; without waiting for a person."""
+    handed: tuple[str, ...] = ()
+    """Parts that only the calling program can provide."""
+    goal_file: str = ""
+    """Where the goal was read from; always protected."""
+    goal_sha256: str = ""
+    """Of the frozen goal.toml: a resumed run takes no other."""
+    continues: str = ""
+    """Id of the run whose conversation goes on in this one."""
+    sandbox: str = "none"
+    """The sandbox of the agent's commands and the validators."""
 
 
 class SnapshotTaken(Frozen):
@@ -140,7 +167,8 @@ class StepStarted(Frozen):
     """A step of the runner starts."""
 
     type: Literal["step_started"] = "step_started"
-    step_id: str = Field(description='"validate-2"')
+    step_id: str
+    '''"validate-2"'''
     description: str
 
 
@@ -158,9 +186,12 @@ class PlanProposed(Frozen):
     type: Literal["plan_proposed"] = "plan_proposed"
     current: str = ""
     pending: tuple[str, ...] = ()
-    completed: dict[str, str] = Field({}, description="step -> id of the observation that shows it")
-    refused: tuple[str, ...] = Field((), description="steps claimed as completed without existing evidence")
-    stop_reason: str = Field("", description="why the agent says that it may stop")
+    completed: dict[str, str] = Field({})
+    """Step -> id of the observation that shows it."""
+    refused: tuple[str, ...] = ()
+    """Steps claimed as completed without existing evidence."""
+    stop_reason: str = ""
+    """Why the agent says that it may stop."""
 
 
 class QuestionOpened(Frozen):
@@ -177,16 +208,20 @@ class QuestionAnswered(Frozen):
     type: Literal["question_answered"] = "question_answered"
     question: str
     answer: str = ""
-    evidence_ref: str = Field(description="the observation's id")
-    observation: Observation | None = Field(None, description="None where a tool result holds the answer")
-    by: str = Field("", description="who answered: user@host")
+    evidence_ref: str
+    """The observation's id."""
+    observation: Observation | None = None
+    """None where a tool result holds the answer."""
+    by: str = ""
+    """Who answered: user@host."""
 
 
 class SecretsReplaced(Frozen):
     """How many secrets were replaced since the last such event, in everything that was written."""
 
     type: Literal["secrets_replaced"] = "secrets_replaced"
-    counts: dict[str, int] = Field(description="by kind")
+    counts: dict[str, int]
+    """By kind."""
 
 
 class MessageRecorded(Frozen):
@@ -195,7 +230,8 @@ class MessageRecorded(Frozen):
     type: Literal["message"] = "message"
     role: Literal["system", "user", "assistant", "tool"]
     text: TranscriptRef
-    has_text: bool = Field(True, description="False for an assistant message that holds tool calls alone")
+    has_text: bool = True
+    """False for an assistant message that holds tool calls alone."""
 
 
 class ToolCalled(Frozen):
@@ -204,7 +240,8 @@ class ToolCalled(Frozen):
     type: Literal["tool_called"] = "tool_called"
     tool_call_id: str
     tool: str
-    summary: str = Field(description="one line for people: the command, or the path")
+    summary: str
+    """One line for people: the command, or the path."""
 
 
 class ToolResultRecorded(Frozen):
@@ -212,10 +249,13 @@ class ToolResultRecorded(Frozen):
 
     type: Literal["tool_result_recorded"] = "tool_result_recorded"
     tool_call_id: str
-    evidence_ref: str = Field(description="the observation's id")
+    evidence_ref: str
+    """The observation's id."""
     observation: Observation
-    duration: float = Field(0.0, ge=0, description="seconds")
-    summary: str = Field("", description='one short line for people: "exit 1", "+4 −1"')
+    duration: float = Field(0.0, ge=0)
+    """Seconds."""
+    summary: str = ""
+    '''One short line for people: "exit 1", "+4 −1"'''
 
 
 class UsageRecorded(Frozen):
@@ -232,26 +272,40 @@ class RoundFinished(Frozen):
     type: Literal["round_finished"] = "round_finished"
     round: int = Field(ge=1)
     reason: Literal["answered", "max_steps"] = "answered"
-    steps: int = Field(0, ge=0, description="model calls")
-    response: Observation | None = Field(None, description="the response, where it is the deliverable")
-    said: str = Field("", description="SHA-256 of the response, where a callable checks it")
-    snapshot: Snapshot | None = Field(None, description="the workspace at the end of the round")
-    idle: bool = Field(False, description="whether the workspace is as it was at the start of the round")
-    left: tuple[str, ...] = Field((), description="names of processes that the agent left")
-    changes: DiffStat | None = Field(None, description="since the start of the round; None: not known")
-    total: DiffStat | None = Field(None, description="since the start of the run; None: not known")
+    steps: int = Field(0, ge=0)
+    """Model calls."""
+    response: Observation | None = None
+    """The response, where it is the deliverable."""
+    said: str = ""
+    """SHA-256 of the response, where a callable checks it."""
+    snapshot: Snapshot | None = None
+    """The workspace at the end of the round."""
+    idle: bool = False
+    """Whether the workspace is as it was at the start of the round."""
+    left: tuple[str, ...] = ()
+    """Names of processes that the agent left."""
+    changes: DiffStat | None = None
+    """Since the start of the round; None: not known."""
+    total: DiffStat | None = None
+    """Since the start of the run; None: not known."""
 
 
 class AgentRan(Frozen):
     """A process of an external agent has ended. Its output is no evidence; after an interruption, both ends are kept."""
 
     type: Literal["agent_ran"] = "agent_ran"
-    agent: str = Field(description="its name")
-    ending: str = Field(description='how it ended: "exit 0", "killed by SIGKILL", "cut"; not evidence')
-    duration: float = Field(0.0, ge=0, description="seconds")
-    output: ArtifactRef | None = Field(None, description="stdout; None where it was empty")
-    errors: ArtifactRef | None = Field(None, description="stderr; None where it was empty")
-    note: str = Field("", description="a note for people")
+    agent: str
+    """Its name."""
+    ending: str
+    """How it ended: "exit 0", "killed by SIGKILL", "cut"; not evidence."""
+    duration: float = Field(0.0, ge=0)
+    """Seconds."""
+    output: ArtifactRef | None = None
+    """Stdout; None where it was empty."""
+    errors: ArtifactRef | None = None
+    """Stderr; None where it was empty."""
+    note: str = ""
+    """A note for people."""
 
 
 class SessionOpened(Frozen):
@@ -274,18 +328,24 @@ class Colour(Frozen):
 class Content(Frozen):
     """The content that validators ran on, and their results: a resumed run still detects a flaky validator."""
 
-    key: str = Field(description="identifies the content: a snapshot, and a hash of the ignored files")
-    when: str = Field(description="for people: in which round")
+    key: str
+    """Identifies the content: a snapshot, and a hash of the ignored files."""
+    when: str
+    """For people: in which round."""
     said: tuple[Colour, ...] = ()
 
 
 class ChangedChecks(Frozen):
     """Validators that are green only with the agent's versions of existing tests or test-runner configuration."""
 
-    key: str = Field(description="hash over the paths and their content: an approval is for exactly this")
-    paths: tuple[str, ...] = Field(description="the files that the agent changed")
-    diff: ArtifactRef | None = Field(None, description="what the agent changed in them")
-    results: tuple[ValidatorResult, ...] = Field(description="the results with the agent's versions")
+    key: str
+    """Hash over the paths and their content: an approval is for exactly this."""
+    paths: tuple[str, ...]
+    """The files that the agent changed."""
+    diff: ArtifactRef | None = None
+    """What the agent changed in them."""
+    results: tuple[ValidatorResult, ...]
+    """The results with the agent's versions."""
 
 
 class BaselineTaken(Frozen):
@@ -295,10 +355,14 @@ class BaselineTaken(Frozen):
     standing: Standing
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
-    concealed: tuple[Observation, ...] = Field((), description="of hidden validators; shown to no model")
-    reason: str = Field("", description="why validators cannot run, or what differs and what to type")
-    snapshot: Snapshot | None = Field(None, description="what it ran on, where that is not the start")
-    content: Content | None = Field(None, description="None if no workspace is watched")
+    concealed: tuple[Observation, ...] = ()
+    """Of hidden validators; shown to no model."""
+    reason: str = ""
+    """Why validators cannot run, or what differs and what to type."""
+    snapshot: Snapshot | None = None
+    """What it ran on, where that is not the start."""
+    content: Content | None = None
+    """None if no workspace is watched."""
 
 
 class ValidatorsFinished(Frozen):
@@ -308,16 +372,26 @@ class ValidatorsFinished(Frozen):
     round: int = Field(ge=0)
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
-    concealed: tuple[Observation, ...] = Field((), description="of hidden validators; shown to no model")
-    refusal: str = Field("", description="why the results do not count, for the agent; else empty")
-    hint: str = Field("", description="what a person can do about the refusal")
-    leaked: tuple[str, ...] = Field((), description="paths that changed in the workspace while they ran")
-    snapshot: Snapshot | None = Field(None, description="the workspace afterwards, if it changed meanwhile")
-    protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
-    differing: tuple[str, ...] = Field((), description="the paths of `protected_changes`")
-    labels: tuple[str, ...] = Field((), description="what weakens a completion that rests on these results")
-    changed_checks: ChangedChecks | None = Field(None, description="set if only the agent's versions are green")
-    content: Content | None = Field(None, description="None if no workspace is watched")
+    concealed: tuple[Observation, ...] = ()
+    """Of hidden validators; shown to no model."""
+    refusal: str = ""
+    """Why the results do not count, for the agent; else empty."""
+    hint: str = ""
+    """What a person can do about the refusal."""
+    leaked: tuple[str, ...] = ()
+    """Paths that changed in the workspace while they ran."""
+    snapshot: Snapshot | None = None
+    """The workspace afterwards, if it changed meanwhile."""
+    protected_changes: tuple[str, ...] = ()
+    """Protected paths that differ, a line each."""
+    differing: tuple[str, ...] = ()
+    """The paths of `protected_changes`"""
+    labels: tuple[str, ...] = ()
+    """What weakens a completion that rests on these results."""
+    changed_checks: ChangedChecks | None = None
+    """Set if only the agent's versions are green."""
+    content: Content | None = None
+    """None if no workspace is watched."""
 
 
 class WorkspaceChanged(Frozen):
@@ -360,32 +434,46 @@ class VerdictRecorded(Frozen):
     round: int = Field(ge=0)
     verdict: GoalVerdict
     citations_checked: int = Field(0, ge=0)
-    stale_only: bool = Field(False, description="whether only outdated evidence keeps it from being complete")
-    refusals: tuple[str, ...] = Field((), description="why a citation did not count, one sentence each")
-    stale: dict[str, str] = Field({}, description="by id of a cited observation: why it no longer counted")
+    stale_only: bool = False
+    """Whether only outdated evidence keeps it from being complete."""
+    refusals: tuple[str, ...] = ()
+    """Why a citation did not count, one sentence each."""
+    stale: dict[str, str] = Field({})
+    """By id of a cited observation: why it no longer counted."""
 
 
 class StartKept(Frozen):
     """Files about the start were written into the run's folder. A resumed run uses these files."""
 
     type: Literal["start_kept"] = "start_kept"
-    files: dict[str, str] = Field(description="path below the folder's `start` -> SHA-256 of its content")
+    files: dict[str, str]
+    """Path below the folder's `start` -> SHA-256 of its content."""
 
 
 class RunResumed(Frozen):
     """Another process resumed the run."""
 
     type: Literal["run_resumed"] = "run_resumed"
-    plan: RunRules = Field(description="the limits as they are from now on")
-    version: str = Field(description="of goalrunner")
-    note: str = Field("", description="a message of the user to the agent")
-    snapshot: Snapshot | None = Field(None, description="the workspace now")
-    changed: tuple[str, ...] = Field((), description="paths that changed while the run was interrupted")
-    cut: tuple[str, ...] = Field((), description="tool calls that had begun and have no result")
-    in_flight: dict[str, Usage] = Field({}, description="by account: estimates for interrupted model calls")
-    deadline_at: str | None = Field(None, description="ISO 8601, UTC")
-    notes: tuple[str, ...] = Field((), description="warnings about how the run goes on")
-    sandbox: str = Field("none", description="the sandbox from now on")
+    plan: RunRules
+    """The limits as they are from now on."""
+    version: str
+    """Of goalrunner."""
+    note: str = ""
+    """A message of the user to the agent."""
+    snapshot: Snapshot | None = None
+    """The workspace now."""
+    changed: tuple[str, ...] = ()
+    """Paths that changed while the run was interrupted."""
+    cut: tuple[str, ...] = ()
+    """Tool calls that had begun and have no result."""
+    in_flight: dict[str, Usage] = Field({})
+    """By account: estimates for interrupted model calls."""
+    deadline_at: str | None = None
+    """ISO 8601, UTC."""
+    notes: tuple[str, ...] = ()
+    """Warnings about how the run goes on."""
+    sandbox: str = "none"
+    """The sandbox from now on."""
 
 
 Decision = Literal["approved", "denied", "expired"]
@@ -395,15 +483,23 @@ class ApprovalRequested(Frozen):
     """An action waits for the approval of a person."""
 
     type: Literal["approval_requested"] = "approval_requested"
-    approval_id: str = Field(description='"a1"')
+    approval_id: str
+    '''"a1"'''
     kind: ApprovalKind
-    action: str = Field(description="the command, the path, or what is to be called complete; for people")
-    rule: str = Field(description="the setting of the goal that requires it")
-    tool_call_id: str = Field("", description="of a tool call that waits")
-    snapshot: str = Field("", description="what a completion rests on: a snapshot's id, or the hash of the response")
-    preview: ArtifactRef | None = Field(None, description="the unified diff of what would be written")
-    evidence_refs: tuple[str, ...] = Field((), description="observations that it rests on")
-    expires_at: str | None = Field(None, description="ISO 8601, UTC; after it the approval expires")
+    action: str
+    """The command, the path, or what is to be called complete; for people."""
+    rule: str
+    """The setting of the goal that requires it."""
+    tool_call_id: str = ""
+    """Of a tool call that waits."""
+    snapshot: str = ""
+    """What a completion rests on: a snapshot's id, or the hash of the response."""
+    preview: ArtifactRef | None = None
+    """The unified diff of what would be written."""
+    evidence_refs: tuple[str, ...] = ()
+    """Observations that it rests on."""
+    expires_at: str | None = None
+    """ISO 8601, UTC; after it the approval expires."""
 
 
 class ApprovalRecorded(Frozen):
@@ -412,12 +508,17 @@ class ApprovalRecorded(Frozen):
     type: Literal["approval_recorded"] = "approval_recorded"
     approval_id: str
     decision: Decision
-    by: str = Field("", description="who decided: user@host; empty for an expired one")
+    by: str = ""
+    """Who decided: user@host; empty for an expired one."""
     reason: str = ""
-    guarded: bool = Field(True, description="False: given by a command that the agent could have run as well")
-    evidence_refs: tuple[str, ...] = Field((), description="observations that were shown to the person")
-    changed: tuple[str, ...] = Field((), description="paths that changed while a completion waited")
-    snapshot: Snapshot | None = Field(None, description="the workspace then, where anything changed")
+    guarded: bool = True
+    """False: given by a command that the agent could have run as well."""
+    evidence_refs: tuple[str, ...] = ()
+    """Observations that were shown to the person."""
+    changed: tuple[str, ...] = ()
+    """Paths that changed while a completion waited."""
+    snapshot: Snapshot | None = None
+    """The workspace then, where anything changed."""
 
 
 class RunEnded(Frozen):
@@ -425,8 +526,10 @@ class RunEnded(Frozen):
 
     type: Literal["run_ended"] = "run_ended"
     stop_reason: StopReason
-    message: str = Field("", description='why it ended; for a complete run, the proof: "verdict of round 3"')
-    signal: int | None = Field(None, description="number of the signal that interrupted the run")
+    message: str = ""
+    '''Why it ended; for a complete run, the proof: "verdict of round 3"'''
+    signal: int | None = None
+    """Number of the signal that interrupted the run."""
 
     @property
     def status(self) -> GoalStatus:
@@ -443,7 +546,8 @@ class MemoryPromoted(Frozen):
     type: Literal["memory_promoted"] = "memory_promoted"
     memory_id: str
     kind: MemoryKind
-    source_ref: str = Field(description="the observation or event that it rests on")
+    source_ref: str
+    """The observation or event that it rests on."""
 
 
 SCHEMA_VERSION = "1.6"
@@ -517,15 +621,16 @@ def observations_of(event: Event) -> tuple[Observation, ...]:
 class Record(Frozen):
     """One line of events.jsonl: an event, its place in the log and its time."""
 
-    v: str = Field(SCHEMA_VERSION, description="schema version, major.minor")
-    seq: int = Field(ge=1, description="place in the log, from 1, without gaps")
-    at: str = Field(description="ISO 8601, UTC")
-    elapsed: float = Field(0.0, ge=0, description="seconds of active time since the run began")
-    p: str = Field(
-        "",
-        pattern=r"^([0-9a-f]{16})?$",
-        description="first 16 digits of the SHA-256 of the previous line; in the first line, of an empty text",
-    )
+    v: str = SCHEMA_VERSION
+    """Schema version, major.minor."""
+    seq: int = Field(ge=1)
+    """Place in the log, from 1, without gaps."""
+    at: str
+    """ISO 8601, UTC."""
+    elapsed: float = Field(0.0, ge=0)
+    """Seconds of active time since the run began."""
+    p: str = Field("", pattern=r"^([0-9a-f]{16})?$")
+    """First 16 digits of the SHA-256 of the previous line; in the first line, of an empty text."""
     event: Event
 
 

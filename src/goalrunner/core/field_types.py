@@ -12,19 +12,64 @@ import re
 import string
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import CoreSchema
 
 from goalrunner.core.errors import quoted, shown
 
 
 class Frozen(BaseModel):
-    """An immutable record. An unknown field is an error, so that a typing mistake is always found."""
+    """An immutable record. An unknown field is an error, so that a typing mistake is always found.
+
+    The docstring below a field describes it in the JSON Schema. It is read from the source then: pydantic's own
+    `use_attribute_docstrings` reads all of them whenever a model is imported.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        described = handler(schema)
+        properties = handler.resolve_ref_schema(described).get("properties", {})
+        for model in cls.__mro__:
+            if model is not Frozen and issubclass(model, Frozen):
+                for name, text in field_descriptions(model).items():
+                    properties[name].setdefault("description", text)
+        return described
+
+
+def field_descriptions(model: type) -> dict[str, str]:
+    """Return the docstrings below the fields of a class by name; none if its source is not available."""
+    import ast
+    import inspect
+    import textwrap
+
+    try:
+        source = textwrap.dedent(inspect.getsource(model))
+    except OSError:
+        return {}
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.ClassDef)
+    descriptions = {}
+    for field, below in pairwise(definition.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                descriptions[name] = " ".join(text.split())
+    return descriptions
 
 
 def first_problem(error: ValidationError) -> str:
@@ -266,14 +311,17 @@ def _seconds(value: object) -> object:
     return float(seconds)
 
 
+class Unlimited:
+    """Marks the type of a limit that `inf` lifts; the value is then None."""
+
+
 _LIFTED = BeforeValidator(lambda value: None if value == math.inf else value)
-"""`inf` lifts a limit."""
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
-CountLimit = Annotated[Count | None, _LIFTED]
+CountLimit = Annotated[Count | None, _LIFTED, Unlimited]
 Dollars = Annotated[float, Field(gt=0, le=_LONGEST, strict=True)]
-DollarLimit = Annotated[Dollars | None, _LIFTED]
+DollarLimit = Annotated[Dollars | None, _LIFTED, Unlimited]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 _Written = Annotated[float, Field(gt=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
-DurationLimit = Annotated[float | None, BeforeValidator(_seconds, json_schema_input_type=_Written | None)]
+DurationLimit = Annotated[float | None, BeforeValidator(_seconds, json_schema_input_type=_Written | None), Unlimited]
 """Seconds above zero, as a number or a text like "30m"; `inf` lifts the limit."""

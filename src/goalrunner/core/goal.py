@@ -145,27 +145,29 @@ class Goal(Frozen):
 
     model_config = ConfigDict(json_schema_extra=_add_short_keys)
 
-    objective: Objective = Field(description="what to do, as the agent and the judge read it")
-    success_criteria: tuple[fields.Text, ...] = Field(
-        (), description="observable requirements; empty: the judge derives them"
-    )
-    constraints: tuple[fields.Text, ...] = Field(
-        (), description="for agent and judge; if one is broken, the goal is not met"
-    )
-    parent: fields.OptionalLine = Field(
-        "", description="run that this goal is a part of; its constraints apply as well"
-    )
+    objective: Objective
+    """What to do, as the agent and the judge read it."""
+    success_criteria: tuple[fields.Text, ...] = ()
+    """Observable requirements; empty: the judge derives them."""
+    constraints: tuple[fields.Text, ...] = ()
+    """For agent and judge; if one is broken, the goal is not met."""
+    parent: fields.OptionalLine = ""
+    """Run that this goal is a part of; its constraints apply as well."""
     owner: fields.String = ""
     risk_class: Literal["low", "medium", "high", "critical"] = "low"
     deliverable: Literal["workspace", "response"] = "workspace"
-    preserve_context: fields.Flag = Field(True, description="False: each retry sees original input and latest feedback")
-    resume_prompt: fields.Template | None = Field(
-        None, description="retry message with {feedback} {iteration} {missing} {objective}"
-    )
-    baseline: Literal["any", "red"] = Field("any", description='"red" refuses a start at which every check passes')
-    stall_rounds: fields.CountLimit = Field(3, description="equal rounds in a row that count as a stall; inf: never")
-    max_iterations: fields.CountLimit = Field(tables.DEFAULT_MAX_ITERATIONS, description="inf: no limit")
-    timeout: fields.DurationLimit = Field(None, description="seconds of active time; inf: no limit")
+    preserve_context: fields.Flag = True
+    """False: each retry sees original input and latest feedback."""
+    resume_prompt: fields.Template | None = None
+    """Retry message with {feedback} {iteration} {missing} {objective}."""
+    baseline: Literal["any", "red"] = "any"
+    """"red" refuses a start at which every check passes."""
+    stall_rounds: fields.CountLimit = 3
+    """Equal rounds in a row that count as a stall; inf: never."""
+    max_iterations: fields.CountLimit = tables.DEFAULT_MAX_ITERATIONS
+    """inf: no limit."""
+    timeout: fields.DurationLimit = None
+    """Seconds of active time; inf: no limit."""
     agent: _Agent = Field(default_factory=tables.AgentConfig)
     judge: _Judge = Field(default_factory=tables.JudgeConfig)
     critic: _Critic = Field(default_factory=CriticConfig)
@@ -176,7 +178,8 @@ class Goal(Frozen):
     memory: tables.MemoryConfig = Field(default_factory=tables.MemoryConfig)
     notify: tables.NotifyConfig = Field(default_factory=tables.NotifyConfig)
     validators: Annotated[tuple[tables.ValidatorSpec, ...], AfterValidator(_named)] = ()
-    agents: dict[_AgentName, Preset] = Field({}, description="presets of the user's own, by name")
+    agents: dict[_AgentName, Preset] = Field({})
+    """Presets of the user's own, by name."""
 
     if TYPE_CHECKING:
 

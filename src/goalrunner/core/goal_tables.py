@@ -44,10 +44,14 @@ def approvals_of_before(value: object) -> object:
 class Approvals(Frozen):
     """The actions and results that a person must approve."""
 
-    require: tuple[Requirable, ...] = Field((), description="kinds of actions")
-    commands: tuple[fields.Text, ...] = Field((), description="patterns of command lines, `*` for anything")
-    expires: fields.DurationLimit = Field(DEFAULT_EXPIRY, description="seconds; inf: never")
-    on_deny: Literal["stop", "continue"] = Field("stop", description='"continue": the agent gets the reason')
+    require: tuple[Requirable, ...] = ()
+    """Kinds of actions."""
+    commands: tuple[fields.Text, ...] = ()
+    """Patterns of command lines, `*` for anything."""
+    expires: fields.DurationLimit = DEFAULT_EXPIRY
+    """Seconds; inf: never."""
+    on_deny: Literal["stop", "continue"] = "stop"
+    """"continue": the agent gets the reason."""
 
 
 AGENT_MODEL = "agent"
@@ -67,7 +71,8 @@ class Expectation(Frozen):
     """What makes a shell validator pass: an exit code, and if given, a pattern in its output."""
 
     exit_code: Annotated[int, Field(ge=0, le=255, strict=True)] = 0
-    output: fields.Pattern | None = Field(None, description="regular expression (re.MULTILINE) to find in the output")
+    output: fields.Pattern | None = None
+    """Regular expression (re.MULTILINE) to find in the output."""
 
 
 RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"]
@@ -77,22 +82,28 @@ RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_R
 class ValidatorSpec(Frozen):
     """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
 
-    name: fields.OptionalLine = Field("", description="name in reports; default: made from the command")
-    run: fields.Text | None = Field(None, description="command line, run through sh -c in the workspace")
-    python: fields.CallableName | None = Field(None, description="package.module:function, run in a child process")
-    timeout: fields.DurationLimit = Field(DEFAULT_VALIDATOR_TIMEOUT, description="seconds; inf: no limit")
-    cwd: fields.InnerFolder = Field("", description="folder relative to the workspace")
-    env: fields.Environment = Field({}, description="added to the environment")
-    pass_env: tuple[RunVariable, ...] = Field((), description="variables of the run that it gets in any case")
-    serial: fields.Flag = Field(False, description="never beside another validator")
-    hidden: fields.Flag = Field(
-        False, description="runs once the others are green; the agent never sees its name or output"
-    )
-    retries: Annotated[int, Field(ge=0, le=100, strict=True)] | None = Field(
-        None,
-        description="how often a red result is run again; green after red then counts as green. None: a third run "
-        "decides if a validator was red and green on the same files; 0: it is red then",
-    )
+    name: fields.OptionalLine = ""
+    """Name in reports; default: made from the command."""
+    run: fields.Text | None = None
+    """Command line, run through sh -c in the workspace."""
+    python: fields.CallableName | None = None
+    """package.module:function, run in a child process."""
+    timeout: fields.DurationLimit = DEFAULT_VALIDATOR_TIMEOUT
+    """Seconds; inf: no limit."""
+    cwd: fields.InnerFolder = ""
+    """Folder relative to the workspace."""
+    env: fields.Environment = Field({})
+    """Added to the environment."""
+    pass_env: tuple[RunVariable, ...] = ()
+    """Variables of the run that it gets in any case."""
+    serial: fields.Flag = False
+    """Never beside another validator."""
+    hidden: fields.Flag = False
+    """Runs once the others are green; the agent never sees its name or output."""
+    retries: Annotated[int, Field(ge=0, le=100, strict=True)] | None = None
+    """How often a red result is run again; green after red then counts as green. None: a third run decides if
+    a validator was red and green on the same files; 0: it is red then.
+    """
     expect: Expectation = Field(default_factory=Expectation)
 
     @model_validator(mode="after")
@@ -129,18 +140,26 @@ Command = Annotated[
 class AgentConfig(Frozen):
     """Settings of the agent that does the work."""
 
-    use: fields.Line = Field(BUILTIN, description='"builtin"; "command" or "acp" with a command; or a preset')
-    command: Command = Field((), description="an external agent's command; a single word is run through sh -c")
-    args: tuple[fields.String, ...] = Field((), description="words added to the command of a preset")
-    protocol: Protocol | None = Field(None, description="protocol of a preset; None: its default")
-    model: fields.ModelName = Field("", description="LiteLLM's naming, or scripted/<file>")
-    max_steps: fields.Count = Field(DEFAULT_MAX_STEPS, description="model calls in one round")
-    tools: tuple[Literal["shell", "read_file", "write_file", "edit_file"], ...] | None = Field(
-        None, description="of the built-in agent; None: all of them"
-    )
-    system_prompt: fields.Text | None = Field(None, description="replaces the built-in one")
-    params: fields.Parameters = Field({}, description="passed on to the model: temperature, max_tokens, ...")
-    env: fields.Environment = Field({}, description="added to the environment of the agent's commands")
+    use: fields.Line = BUILTIN
+    """"builtin"; "command" or "acp" with a command; or a preset."""
+    command: Command = ()
+    """An external agent's command; a single word is run through sh -c."""
+    args: tuple[fields.String, ...] = ()
+    """Words added to the command of a preset."""
+    protocol: Protocol | None = None
+    """Protocol of a preset; None: its default."""
+    model: fields.ModelName = ""
+    """LiteLLM's naming, or scripted/<file>."""
+    max_steps: fields.Count = DEFAULT_MAX_STEPS
+    """Model calls in one round."""
+    tools: tuple[Literal["shell", "read_file", "write_file", "edit_file"], ...] | None = None
+    """Of the built-in agent; None: all of them."""
+    system_prompt: fields.Text | None = None
+    """Replaces the built-in one."""
+    params: fields.Parameters = Field({})
+    """Passed on to the model: temperature, max_tokens, ..."""
+    env: fields.Environment = Field({})
+    """Added to the environment of the agent's commands."""
     api_base: fields.Address | None = None
     api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 
@@ -156,15 +175,20 @@ class JudgeConfig(Frozen):
     In Python, `model` may also be a model itself: an LLM, a function, or an object with `complete(messages) -> str`.
     """
 
-    model: fields.ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
-    system_prompt: fields.Text | None = Field(None, description="replaces the built-in one")
-    minimum_score: fields.Share = Field(0.0, description="minimum score of a complete verdict")
-    require: Literal["any", "runner"] = Field("any", description='"runner": reports of an agent are not evidence')
-    replay: fields.Flag | None = Field(None, description="run cited commands again; None: in a sandbox without network")
-    max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = Field(
-        DEFAULT_AUDIT_TOKENS, description="size of the prompt of an audit"
-    )
-    params: fields.Parameters = Field({}, description="passed on to the model")
+    model: fields.ModelName = ""
+    """LiteLLM's naming, scripted/<file>, or "agent"; empty: no judge."""
+    system_prompt: fields.Text | None = None
+    """Replaces the built-in one."""
+    minimum_score: fields.Share = 0.0
+    """Minimum score of a complete verdict."""
+    require: Literal["any", "runner"] = "any"
+    """"runner": reports of an agent are not evidence."""
+    replay: fields.Flag | None = None
+    """Run cited commands again; None: in a sandbox without network."""
+    max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = DEFAULT_AUDIT_TOKENS
+    """Size of the prompt of an audit."""
+    params: fields.Parameters = Field({})
+    """Passed on to the model."""
     api_base: fields.Address | None = None
     api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 
@@ -188,9 +212,12 @@ class JudgeConfig(Frozen):
 class Budget(Frozen):
     """What the run may spend on models, agent and judge together."""
 
-    tokens: fields.CountLimit = Field(None, description="inf: no limit")
-    cost_usd: fields.DollarLimit = Field(None, description="US dollars; inf: no limit")
-    allow_unenforced: tuple[BudgetName, ...] = Field((), description="budgets that may count only what is known")
+    tokens: fields.CountLimit = None
+    """inf: no limit."""
+    cost_usd: fields.DollarLimit = None
+    """US dollars; inf: no limit."""
+    allow_unenforced: tuple[BudgetName, ...] = ()
+    """Budgets that may count only what is known."""
 
     @property
     def limited(self) -> tuple[BudgetName, ...]:
@@ -206,28 +233,26 @@ class Budget(Frozen):
 class WorkspaceConfig(Frozen):
     """Settings of the folder in which the agent works, and of the check environment."""
 
-    path: fields.OptionalText = Field("", description="absolute after loading; empty: the current folder")
-    protect: tuple[fields.Text, ...] = Field((), description="patterns of paths with original content in checks")
-    editable: tuple[fields.Text, ...] = Field(
-        (), description="patterns of paths that the agent may change, and no others"
-    )
-    allow: tuple[fields.Text, ...] = Field(
-        (), description="patterns of paths that may change although a rule protects them"
-    )
-    outputs: tuple[fields.Text, ...] = Field((), description="patterns of files that checks write into the workspace")
-    dependencies: tuple[fields.Text, ...] = Field(
-        (), description="patterns of ignored folders with installed dependencies"
-    )
-    setup: fields.Text | None = Field(
-        None, description="command that prepares a fresh checkout, in which validators then run"
-    )
-    check: Literal["overlay", "in-place", "checkout"] | None = Field(
-        None, description="None: the strictest one that works here"
-    )
-    sandbox: Literal["auto", "bwrap", "none"] = Field(
-        "none", description="for commands and validators; auto: if it works"
-    )
-    network: fields.Flag = Field(True, description="False: commands and validators reach no other machine")
+    path: fields.OptionalText = ""
+    """Absolute after loading; empty: the current folder."""
+    protect: tuple[fields.Text, ...] = ()
+    """Patterns of paths with original content in checks."""
+    editable: tuple[fields.Text, ...] = ()
+    """Patterns of paths that the agent may change, and no others."""
+    allow: tuple[fields.Text, ...] = ()
+    """Patterns of paths that may change although a rule protects them."""
+    outputs: tuple[fields.Text, ...] = ()
+    """Patterns of files that checks write into the workspace."""
+    dependencies: tuple[fields.Text, ...] = ()
+    """Patterns of ignored folders with installed dependencies."""
+    setup: fields.Text | None = None
+    """Command that prepares a fresh checkout, in which validators then run."""
+    check: Literal["overlay", "in-place", "checkout"] | None = None
+    """None: the strictest one that works here."""
+    sandbox: Literal["auto", "bwrap", "none"] = "none"
+    """For commands and validators; auto: if it works."""
+    network: fields.Flag = True
+    """False: commands and validators reach no other machine."""
 
     @model_validator(mode="after")
     def _combined(self) -> WorkspaceConfig:
@@ -244,21 +269,25 @@ class WorkspaceConfig(Frozen):
 class RedactConfig(Frozen):
     """Secrets that are not recognised by their form, and texts that look like secrets but are not."""
 
-    extra: tuple[fields.Secret, ...] = Field((), description="$NAME, a variable that holds one, or /pattern/")
-    allow: tuple[fields.Text, ...] = Field((), description="texts that are never replaced")
+    extra: tuple[fields.Secret, ...] = ()
+    """$NAME, a variable that holds one, or /pattern/."""
+    allow: tuple[fields.Text, ...] = ()
+    """Texts that are never replaced."""
 
 
 class NotifyConfig(Frozen):
     """Notifications that a run has ended, or waits for a decision."""
 
-    bell: fields.Flag = Field(True, description="bell and title of the terminal that the run is shown on")
-    command: fields.OptionalText = Field("", description="command line, run with GOAL_RUN_ID and GOAL_STATUS")
+    bell: fields.Flag = True
+    """Bell and title of the terminal that the run is shown on."""
+    command: fields.OptionalText = ""
+    """Command line, run with GOAL_RUN_ID and GOAL_STATUS."""
 
 
 class MemoryConfig(Frozen):
     """What may be kept for later runs; by default nothing."""
 
-    promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = Field(
-        (), description="kinds that may be kept"
-    )
-    recall: fields.Flag = Field(False, description="whether the first prompt contains promoted facts of this owner")
+    promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = ()
+    """Kinds that may be kept."""
+    recall: fields.Flag = False
+    """Whether the first prompt contains promoted facts of this owner."""

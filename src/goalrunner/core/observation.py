@@ -66,31 +66,40 @@ def names_in(*outputs: bytes) -> tuple[str, ...]:
 class Snapshot(Frozen):
     """The whole workspace at one moment, kept in a private store outside of it."""
 
-    id: str = Field(pattern=r"^[0-9a-f]{64}$", description="hash over everything below: equal ids, equal workspaces")
-    tree: str = Field(pattern=r"^[0-9a-f]{40,64}$", description="git tree, nested repositories folded in")
-    repository: str = Field("", description="hash over HEAD, refs and index of the user's repositories; empty: none")
+    id: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Hash over everything below: equal ids, equal workspaces."""
+    tree: str = Field(pattern=r"^[0-9a-f]{40,64}$")
+    """Git tree, nested repositories folded in."""
+    repository: str = ""
+    """Hash over HEAD, refs and index of the user's repositories; empty: none."""
 
 
 class Change(Frozen):
     """One path that differs between two snapshots. `path` is relative to the workspace, with forward slashes."""
 
     path: str
-    kind: Literal["added", "modified", "deleted", "repository"] = Field(description="repository: HEAD, refs or index")
+    kind: Literal["added", "modified", "deleted", "repository"]
+    """repository: HEAD, refs or index."""
 
 
 class DiffStat(Frozen):
     """How much differs between two snapshots."""
 
-    files: int = Field(0, ge=0, description="files that were added, modified or deleted")
-    added: int = Field(0, ge=0, description="lines added; binary files have none")
-    removed: int = Field(0, ge=0, description="lines removed")
+    files: int = Field(0, ge=0)
+    """Files that were added, modified or deleted."""
+    added: int = Field(0, ge=0)
+    """Lines added; binary files have none."""
+    removed: int = Field(0, ge=0)
+    """Lines removed."""
 
 
 class ArtifactRef(Frozen):
     """A large output, kept whole on disk under its hash."""
 
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="hash of the bytes, also the file's name")
-    size: int = Field(ge=0, description="bytes")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Hash of the bytes, also the file's name."""
+    size: int = Field(ge=0)
+    """Bytes."""
 
 
 class TranscriptRef(Frozen):
@@ -105,21 +114,28 @@ class Observation(Frozen):
     """A recorded tool result, a validator result, or the response if it is the deliverable."""
 
     kind: Literal["observation"] = "observation"
-    id: str = Field(pattern=r"^o[1-9][0-9]*$", description='"o12", numbered through the whole run')
-    source: str = Field(description='"shell", "read_file", "validator tests", "response", ...')
-    facts: tuple[str, ...] = Field((), description='what is known: ("exit 0",)')
-    names: tuple[str, ...] = Field((), description='what its output calls itself: ("order:O-104",)')
-    command: str = Field("", description="the command line, or the path that a file tool was given")
-    round: int = Field(ge=0, description="the round in which it was seen; 0 is before the first")
-    output: ArtifactRef | None = Field(None, description="the whole output on disk")
-    before: str | None = Field(None, description="id of the snapshot before it ran; None: none was taken")
-    after: str | None = Field(None, description="id of the snapshot after it ran; None: none was taken")
-    path: str | None = Field(None, description="the only path that it depends on; None: the whole workspace")
-    reported_by: str = Field(
-        "",
-        description="the external agent that reported it, whose round begins at `before` and ends at `after`;"
-        " empty: the runner saw it",
-    )
+    id: str = Field(pattern=r"^o[1-9][0-9]*$")
+    """"o12", numbered through the whole run."""
+    source: str
+    """"shell", "read_file", "validator tests", "response", ..."""
+    facts: tuple[str, ...] = ()
+    """What is known: ("exit 0",)."""
+    names: tuple[str, ...] = ()
+    """What its output calls itself: ("order:O-104",)."""
+    command: str = ""
+    """The command line, or the path that a file tool was given."""
+    round: int = Field(ge=0)
+    """The round in which it was seen; 0 is before the first."""
+    output: ArtifactRef | None = None
+    """The whole output on disk."""
+    before: str | None = None
+    """Id of the snapshot before it ran; None: none was taken."""
+    after: str | None = None
+    """Id of the snapshot after it ran; None: none was taken."""
+    path: str | None = None
+    """The only path that it depends on; None: the whole workspace."""
+    reported_by: str = ""
+    """The external agent that reported it, whose round begins at `before` and ends at `after`; empty: the runner saw it."""
 
     @property
     def shows(self) -> bool:
@@ -139,7 +155,8 @@ class Claim(Frozen):
 
     kind: Literal["claim"] = "claim"
     round: int = Field(ge=0)
-    text: TranscriptRef | None = Field(None, description="the message in the transcript")
+    text: TranscriptRef | None = None
+    """The message in the transcript."""
 
 
 @dataclass(frozen=True)
@@ -174,22 +191,31 @@ def trail_with(found: Iterable[tuple[Observation | Claim, str]]) -> Trail:
 class EvidenceRow(Frozen):
     """One piece of evidence for a criterion or of a validator; a criterion without any has one row without observation."""
 
-    criterion: str = Field(description='the criterion in the words of the verdict, or "validator tests"')
+    criterion: str
+    '''The criterion in the words of the verdict, or "validator tests"'''
     kind: Literal["criterion", "validator"] = "criterion"
     satisfied: bool
-    missing: str = Field("", description="what is missing for the criterion; the summary of a red validator")
-    observation: str = Field("", description='the cited id, "o12"; empty: none is cited')
-    known: bool = Field(False, description="whether the run has an observation of that id")
-    source: str = Field("", description='"shell", "validator tests", ...')
+    missing: str = ""
+    """What is missing for the criterion; the summary of a red validator."""
+    observation: str = ""
+    """The cited id, "o12"; empty: none is cited."""
+    known: bool = False
+    """Whether the run has an observation of that id."""
+    source: str = ""
+    """"shell", "validator tests", ..."""
     names: tuple[str, ...] = ()
     command: str = ""
-    exit_code: int | None = Field(None, description="None: it has none, as a file tool has")
+    exit_code: int | None = None
+    """None: it has none, as a file tool has."""
     facts: tuple[str, ...] = ()
     quote: str | None = None
     fact: str | None = None
-    reported_by: str = Field("", description="the external agent that reported it; empty: the runner saw it")
-    snapshot: str = Field("", description="id of the snapshot after it ran; empty: none was taken")
-    stale: str = Field("", description="why it no longer counted when the verdict was made; empty: it was fresh")
+    reported_by: str = ""
+    """The external agent that reported it; empty: the runner saw it."""
+    snapshot: str = ""
+    """Id of the snapshot after it ran; empty: none was taken."""
+    stale: str = ""
+    """Why it no longer counted when the verdict was made; empty: it was fresh."""
 
     @property
     def seen_by(self) -> str:

@@ -21,14 +21,22 @@ class Usage(Frozen):
     all of them are unknown. If `uncounted_calls` is above 0, they are a lower bound.
     """
 
-    input_tokens: int | None = Field(0, ge=0, description="prompt tokens, cached ones too; None: unknown")
-    output_tokens: int | None = Field(0, ge=0, description="completion tokens, reasoning too; None: unknown")
-    cost_usd: float | None = Field(0.0, ge=0, description="US dollars; None: unknown for some calls")
-    known_cost_usd: float = Field(0.0, ge=0, description="the known part of the dollars")
-    calls: int = Field(0, ge=0, description="answered model calls; for an external agent, its own count")
-    retries: int = Field(0, ge=0, description="calls repeated after 429, 5xx, a timeout or a cut stream")
-    estimated_tokens: int = Field(0, ge=0, description="estimated tokens of interrupted calls, included above")
-    uncounted_calls: int = Field(0, ge=0, description="calls with unknown tokens; 0: the tokens are complete")
+    input_tokens: int | None = Field(0, ge=0)
+    """Prompt tokens, cached ones too; None: unknown."""
+    output_tokens: int | None = Field(0, ge=0)
+    """Completion tokens, reasoning too; None: unknown."""
+    cost_usd: float | None = Field(0.0, ge=0)
+    """US dollars; None: unknown for some calls."""
+    known_cost_usd: float = Field(0.0, ge=0)
+    """The known part of the dollars."""
+    calls: int = Field(0, ge=0)
+    """Answered model calls; for an external agent, its own count."""
+    retries: int = Field(0, ge=0)
+    """Calls repeated after 429, 5xx, a timeout or a cut stream."""
+    estimated_tokens: int = Field(0, ge=0)
+    """Estimated tokens of interrupted calls, included above."""
+    uncounted_calls: int = Field(0, ge=0)
+    """Calls with unknown tokens; 0: the tokens are complete."""
 
     @model_validator(mode="before")
     @classmethod
@@ -81,9 +89,12 @@ class Usage(Frozen):
 class AgentSession(Frozen):
     """The session that an external agent keeps of a conversation."""
 
-    agent: str = Field(description="its name")
-    id: str = Field(description="the agent's id; empty if there is none any more")
-    total: Usage = Field(default_factory=Usage, description="what it reported in all so far, where it reports totals")
+    agent: str
+    """Its name."""
+    id: str
+    """The agent's id; empty if there is none any more."""
+    total: Usage = Field(default_factory=Usage)
+    """What it reported in all so far, where it reports totals."""
 
 
 SCHEMA_VERSION = "1.2"
@@ -186,22 +197,30 @@ class ApprovalFacts(Frozen):
 
     id: str
     kind: ApprovalKind
-    action: str = Field(description="the command, the path, or the result to accept")
-    rule: str = Field("", description="the rule of the goal that requires it")
-    requested_at: str = Field(description="ISO 8601, UTC")
-    expires_at: str | None = Field(None, description="ISO 8601, UTC; None: never")
+    action: str
+    """The command, the path, or the result to accept."""
+    rule: str = ""
+    """The rule of the goal that requires it."""
+    requested_at: str
+    """ISO 8601, UTC."""
+    expires_at: str | None = None
+    """ISO 8601, UTC; None: never."""
     decided_at: str = ""
-    by: str = Field("", description="user@host")
+    by: str = ""
+    """User@host."""
     reason: str = ""
-    guarded: bool = Field(True, description="False: given by a command that the agent could have run as well")
-    evidence_refs: tuple[str, ...] = Field((), description="observations that it rests on")
+    guarded: bool = True
+    """False: given by a command that the agent could have run as well."""
+    evidence_refs: tuple[str, ...] = ()
+    """Observations that it rests on."""
 
 
 class ApprovalRow(ApprovalFacts):
     """An approval that waited, or waits, for a person, and the decision."""
 
     decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = "waiting"
-    diff: str = Field("", description="name of the artifact that holds what would be written")
+    diff: str = ""
+    """Name of the artifact that holds what would be written."""
 
 
 class GoalOutcome(Frozen):
@@ -209,33 +228,57 @@ class GoalOutcome(Frozen):
 
     schema_version: str = SCHEMA_VERSION
     run_id: str
-    parent: str = Field("", description="id of the run that it is a part of")
+    parent: str = ""
+    """Id of the run that it is a part of."""
     objective: str
-    derived_criteria: tuple[str, ...] = Field((), description="by the judge; empty if the goal has its own criteria")
+    derived_criteria: tuple[str, ...] = ()
+    """By the judge; empty if the goal has its own criteria."""
     status: GoalStatus
-    stop_reason: StopReason | None = Field(None, description="None only while running")
-    message: str = Field("", description="one or two lines for people: why it failed and what to do")
-    iterations: int = Field(ge=0, description="rounds that were checked; 1 if the baseline completes the run")
-    verdict: GoalVerdict | None = Field(None, description="the last one; None when no round was decided")
-    evidence: tuple[EvidenceRow, ...] = Field((), description="a row for each citation and each validator")
-    attempts: tuple[GoalAttempt, ...] = Field((), description="the last 100 decided rounds")
-    usage: dict[str, Usage] = Field({}, description='by account, such as "agent" and "judge"')
-    limits: dict[str, float | None] = Field({}, description="by name; timeout in seconds; None: no limit")
-    models: dict[str, str] = Field({}, description="by account")
+    stop_reason: StopReason | None = None
+    """None only while running."""
+    message: str = ""
+    """One or two lines for people: why it failed and what to do."""
+    iterations: int = Field(ge=0)
+    """Rounds that were checked; 1 if the baseline completes the run."""
+    verdict: GoalVerdict | None = None
+    """The last one; None when no round was decided."""
+    evidence: tuple[EvidenceRow, ...] = ()
+    """A row for each citation and each validator."""
+    attempts: tuple[GoalAttempt, ...] = ()
+    """The last 100 decided rounds."""
+    usage: dict[str, Usage] = Field({})
+    '''By account, such as "agent" and "judge"'''
+    limits: dict[str, float | None] = Field({})
+    """By name; timeout in seconds; None: no limit."""
+    models: dict[str, str] = Field({})
+    """By account."""
     workspace: str = ""
-    changes: DiffStat | None = Field(None, description="what the agent changed in the workspace; None: not known")
-    labels: tuple[str, ...] = Field((), description='what weakens the proof, such as "self-judged" or "flaky: NAMES"')
-    protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
-    differing: tuple[str, ...] = Field((), description="the paths of `protected_changes`")
-    check_environment: str = Field("", description='"overlay", "in-place" or "checkout"; empty: none is needed')
-    approvals: tuple[ApprovalRow, ...] = Field((), description="what waited for a person, the last 100")
-    questions: tuple[str, ...] = Field((), description="open questions that only a person can answer")
-    redacted: dict[str, int] = Field({}, description="secrets replaced in what was kept, by kind")
-    started_at: str = Field("", description="ISO 8601, UTC")
-    finished_at: str = Field("", description="ISO 8601, UTC; empty while running")
-    duration: float = Field(0.0, ge=0, description="seconds of active time")
-    run_path: str = Field("", description="the run's folder")
-    signal: int | None = Field(None, description="number of the signal that interrupted it")
+    changes: DiffStat | None = None
+    """What the agent changed in the workspace; None: not known."""
+    labels: tuple[str, ...] = ()
+    '''What weakens the proof, such as "self-judged" or "flaky: NAMES"'''
+    protected_changes: tuple[str, ...] = ()
+    """Protected paths that differ, a line each."""
+    differing: tuple[str, ...] = ()
+    """The paths of `protected_changes`"""
+    check_environment: str = ""
+    """"overlay", "in-place" or "checkout"; empty: none is needed."""
+    approvals: tuple[ApprovalRow, ...] = ()
+    """What waited for a person, the last 100."""
+    questions: tuple[str, ...] = ()
+    """Open questions that only a person can answer."""
+    redacted: dict[str, int] = Field({})
+    """Secrets replaced in what was kept, by kind."""
+    started_at: str = ""
+    """ISO 8601, UTC."""
+    finished_at: str = ""
+    """ISO 8601, UTC; empty while running."""
+    duration: float = Field(0.0, ge=0)
+    """Seconds of active time."""
+    run_path: str = ""
+    """The run's folder."""
+    signal: int | None = None
+    """Number of the signal that interrupted it."""
 
     @property
     def passed(self) -> bool:

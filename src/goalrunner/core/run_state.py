@@ -28,9 +28,12 @@ class BudgetState(Frozen):
     """What has been spent, in the units of the pattern."""
 
     iteration_count: int = 0
-    token_estimate: int | None = Field(0, description="known tokens of agent and judge; None: unknown")
-    cost_cents: float | None = Field(0.0, description="US cents; None: some call had no known price")
-    deadline_at: str | None = Field(None, description="ISO 8601, UTC; without waiting for a person")
+    token_estimate: int | None = 0
+    """Known tokens of agent and judge; None: unknown."""
+    cost_cents: float | None = 0.0
+    """US cents; None: some call had no known price."""
+    deadline_at: str | None = None
+    """ISO 8601, UTC; without waiting for a person."""
 
 
 class WorkingMemory(Frozen):
@@ -44,14 +47,18 @@ class WorkingMemory(Frozen):
     open_questions: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     evidence_refs: tuple[str, ...] = ()
-    evidence_names: dict[str, str] = Field({}, description='newest observation by name: {"order:O-104": "o7"}')
+    evidence_names: dict[str, str] = Field({})
+    """Newest observation by name: {"order:O-104": "o7"}."""
     tool_result_refs: tuple[str, ...] = ()
     approval_refs: tuple[str, ...] = ()
     budget_state: BudgetState = BudgetState()
-    step_evidence: dict[str, str] = Field({}, description='by completed step: its observation ("o7") or event ("e12")')
-    proposed_stop: str = Field("", description="why the agent says that it may stop; decides nothing")
+    step_evidence: dict[str, str] = Field({})
+    """By completed step: its observation ("o7") or event ("e12")."""
+    proposed_stop: str = ""
+    """Why the agent says that it may stop; decides nothing."""
     stop_reason: MemoryStop | None = None
-    version: int = Field(0, description="place in the log of the last event that was applied")
+    version: int = 0
+    """Place in the log of the last event that was applied."""
 
 
 class Phase(StrEnum):
@@ -82,7 +89,8 @@ class Stall(Frozen):
     """
 
     key: str = ""
-    before: str = Field("", description="the other one of two states between which rounds alternate")
+    before: str = ""
+    """The other one of two states between which rounds alternate."""
     rounds: int = 0
 
 
@@ -92,9 +100,12 @@ class Approval(ApprovalFacts):
     tool_call_id: str = ""
     snapshot: str = ""
     preview: ArtifactRef | None = None
-    decision: Literal["approved", "denied", "expired", "withdrawn"] | None = Field(None, description="None: it waits")
-    used: bool = Field(False, description="whether the tool call has begun: it permits no other one")
-    told: bool = Field(False, description="whether the run ended with its denial and was resumed")
+    decision: Literal["approved", "denied", "expired", "withdrawn"] | None = None
+    """None: it waits."""
+    used: bool = False
+    """Whether the tool call has begun: it permits no other one."""
+    told: bool = False
+    """Whether the run ended with its denial and was resumed."""
 
     @property
     def titled(self) -> str:
@@ -112,7 +123,8 @@ class Interruption(Frozen):
 
     note: str = ""
     changed: tuple[str, ...] = ()
-    answers: tuple[tuple[str, str], ...] = Field((), description="question and answer")
+    answers: tuple[tuple[str, str], ...] = ()
+    """Question and answer."""
 
 
 class RunState(Frozen):
@@ -122,70 +134,125 @@ class RunState(Frozen):
     memory: WorkingMemory
     plan: RunRules
     phase: Phase = Phase.READY
-    left: Phase = Field(Phase.READY, description="the phase in which the run ended")
-    round_ended: bool = Field(False, description="whether the agent has ended a turn")
-    prompted: bool = Field(False, description="whether the agent has the prompt of the round at hand")
-    calling: str | None = Field(None, description="id of the tool call that has begun and has no result")
-    awaiting: Account | None = Field(None, description="the account whose model is being asked")
-    external: bool = Field(False, description="whether the agent is a program of its own")
-    agent_command: str = Field("", description="an external agent and its command, for people")
-    last_call: dict[str, Usage] = Field({}, description="by account: its last answered call")
-    resumes: int = Field(0, description="how often another process resumed the run")
-    interruption: Interruption | None = Field(None, description="for the agent's next prompt")
-    outside: tuple[str, ...] = Field((), description="the newest paths that changed while the run was interrupted")
-    approvals: tuple[Approval, ...] = Field((), description="the newest, decided or not")
-    requested: int = Field(0, description="approvals requested so far")
-    redacted: dict[str, int] = Field({}, description="secrets replaced, by kind")
-    round: int = Field(0, description="rounds begun")
-    critique: Critique | None = Field(None, description="of the agent's last turn; None: not scored")
-    refinements: int = Field(0, description="refinements of the round at hand")
-    iterations: int = Field(0, description="rounds decided")
-    counted: int = Field(-1, description="the round that was counted last")
-    observations: int = Field(0, description="observations numbered so far")
-    seen: str = Field("", description="id of the newest observation of the step at hand")
-    validators: tuple[ValidatorResult, ...] = Field((), description="of the round at hand")
-    refusal: str = Field("", description="why the validators' results do not count; empty: they do")
-    leaked: tuple[str, ...] = Field((), description="paths that changed in the workspace during or after its check")
-    leaks: int = Field(0, description="how often that happened in the round at hand")
-    obstacle: str = Field("", description="why validators could not run; only a person can change that")
-    obstacles: int = Field(0, description="how often that happened in a row in the round at hand")
-    protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
-    differing: tuple[str, ...] = Field((), description="the paths of `protected_changes`")
-    check_labels: tuple[str, ...] = Field((), description="what weakens the results of the round at hand")
-    changed_checks: ChangedChecks | None = Field(None, description="the agent's versions, while a person must decide")
+    left: Phase = Phase.READY
+    """The phase in which the run ended."""
+    round_ended: bool = False
+    """Whether the agent has ended a turn."""
+    prompted: bool = False
+    """Whether the agent has the prompt of the round at hand."""
+    calling: str | None = None
+    """Id of the tool call that has begun and has no result."""
+    awaiting: Account | None = None
+    """The account whose model is being asked."""
+    external: bool = False
+    """Whether the agent is a program of its own."""
+    agent_command: str = ""
+    """An external agent and its command, for people."""
+    last_call: dict[str, Usage] = Field({})
+    """By account: its last answered call."""
+    resumes: int = 0
+    """How often another process resumed the run."""
+    interruption: Interruption | None = None
+    """For the agent's next prompt."""
+    outside: tuple[str, ...] = ()
+    """The newest paths that changed while the run was interrupted."""
+    approvals: tuple[Approval, ...] = ()
+    """The newest, decided or not."""
+    requested: int = 0
+    """Approvals requested so far."""
+    redacted: dict[str, int] = Field({})
+    """Secrets replaced, by kind."""
+    round: int = 0
+    """Rounds begun."""
+    critique: Critique | None = None
+    """Of the agent's last turn; None: not scored."""
+    refinements: int = 0
+    """Refinements of the round at hand."""
+    iterations: int = 0
+    """Rounds decided."""
+    counted: int = -1
+    """The round that was counted last."""
+    observations: int = 0
+    """Observations numbered so far."""
+    seen: str = ""
+    """Id of the newest observation of the step at hand."""
+    validators: tuple[ValidatorResult, ...] = ()
+    """Of the round at hand."""
+    refusal: str = ""
+    """Why the validators' results do not count; empty: they do."""
+    leaked: tuple[str, ...] = ()
+    """Paths that changed in the workspace during or after its check."""
+    leaks: int = 0
+    """How often that happened in the round at hand."""
+    obstacle: str = ""
+    """Why validators could not run; only a person can change that."""
+    obstacles: int = 0
+    """How often that happened in a row in the round at hand."""
+    protected_changes: tuple[str, ...] = ()
+    """Protected paths that differ, a line each."""
+    differing: tuple[str, ...] = ()
+    """The paths of `protected_changes`"""
+    check_labels: tuple[str, ...] = ()
+    """What weakens the results of the round at hand."""
+    changed_checks: ChangedChecks | None = None
+    """The agent's versions, while a person must decide."""
     check_environment: str = ""
-    goal_file: str = Field("", description="where the goal was read from; empty: from no file")
-    handed: tuple[str, ...] = Field((), description="parts that only the calling program can make again")
-    notes: tuple[str, ...] = Field((), description="warnings before the first round")
-    verdict: GoalVerdict | None = Field(None, description="the last one")
+    goal_file: str = ""
+    """Where the goal was read from; empty: from no file."""
+    handed: tuple[str, ...] = ()
+    """Parts that only the calling program can make again."""
+    notes: tuple[str, ...] = ()
+    """Warnings before the first round."""
+    verdict: GoalVerdict | None = None
+    """The last one."""
     baseline: Baseline | None = None
-    base: Snapshot | None = Field(None, description="the workspace at the start")
-    kept: dict[str, str] = Field({}, description="files about the start in the run's folder, and their SHA-256")
-    snapshot: Snapshot | None = Field(None, description="the workspace as the last finished round left it")
-    changes: DiffStat | None = Field(None, description="from the start to the end of the last round")
-    content: str = Field("", description="id of the snapshot after the agent's last change; the same in a stall")
-    response: str = Field("", description="hash of the last response, where it is the deliverable")
-    said: str = Field("", description="hash of the last response, where a callable checks it")
-    lingering: tuple[str, ...] = Field((), description="processes that the agent left at the end of the last round")
-    block_report: str = Field("", description="why the agent says that it cannot go on, in the round at hand")
-    refuted: str = Field("", description="a claim of being blocked that the second opinion did not confirm")
-    confirmed: str = Field("", description="why the goal is blocked, by two opinions")
+    base: Snapshot | None = None
+    """The workspace at the start."""
+    kept: dict[str, str] = Field({})
+    """Files about the start in the run's folder, and their SHA-256."""
+    snapshot: Snapshot | None = None
+    """The workspace as the last finished round left it."""
+    changes: DiffStat | None = None
+    """From the start to the end of the last round."""
+    content: str = ""
+    """Id of the snapshot after the agent's last change; the same in a stall."""
+    response: str = ""
+    """Hash of the last response, where it is the deliverable."""
+    said: str = ""
+    """Hash of the last response, where a callable checks it."""
+    lingering: tuple[str, ...] = ()
+    """Processes that the agent left at the end of the last round."""
+    block_report: str = ""
+    """Why the agent says that it cannot go on, in the round at hand."""
+    refuted: str = ""
+    """A claim of being blocked that the second opinion did not confirm."""
+    confirmed: str = ""
+    """Why the goal is blocked, by two opinions."""
     stall: Stall = Stall()
-    unread: int = Field(0, description="audits in a row whose answers could not be parsed")
-    unstable: int = Field(0, description="audits in a row that failed on freshness alone")
+    unread: int = 0
+    """Audits in a row whose answers could not be parsed."""
+    unstable: int = 0
+    """Audits in a row that failed on freshness alone."""
     attempts: tuple[GoalAttempt, ...] = ()
-    usage: dict[str, Usage] = Field({}, description="by account")
-    audit_problem: str = Field("", description="why the judge last gave no usable answer")
+    usage: dict[str, Usage] = Field({})
+    """By account."""
+    audit_problem: str = ""
+    """Why the judge last gave no usable answer."""
     models: dict[str, str] = Field({})
-    labels: tuple[str, ...] = Field((), description="what weakens the proof of this run")
+    labels: tuple[str, ...] = ()
+    """What weakens the proof of this run."""
     workspace: str = ""
-    sandbox: str = Field("none", description="the sandbox of every command of the run; none: not all had one")
-    elapsed: float = Field(0.0, description="seconds of active time")
+    sandbox: str = "none"
+    """The sandbox of every command of the run; none: not all had one."""
+    elapsed: float = 0.0
+    """Seconds of active time."""
     status: GoalStatus = GoalStatus.RUNNING
     stop_reason: StopReason | None = None
-    message: str = Field("", description="why it ended, for people")
+    message: str = ""
+    """Why it ended, for people."""
     signal: int | None = None
-    ended_at: str = Field("", description="ISO 8601, UTC; empty while it goes on")
+    ended_at: str = ""
+    """ISO 8601, UTC; empty while it goes on."""
 
     def replace(self, **changes: Any) -> RunState:
         """Return the state with other fields."""

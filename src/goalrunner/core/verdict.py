@@ -29,8 +29,10 @@ class ValidationOutcome(Frozen):
     """What a Python validator may return: passed or not, and what to tell the agent. (Source: Strands' GoalLoop.)"""
 
     passed: bool = Field(strict=True)
-    feedback: str | None = Field(None, description="what is wrong, in words the agent can act on")
-    evidence: tuple[str, ...] = Field((), description='what it looked at: ("order:O-104",)')
+    feedback: str | None = None
+    """What is wrong, in words the agent can act on."""
+    evidence: tuple[str, ...] = ()
+    """What it looked at: ("order:O-104",)."""
 
     def __init__(self, /, passed: bool, feedback: str | None = None, evidence: Sequence[str] = ()) -> None:
         fields: dict[str, Any] = {"passed": passed, "feedback": feedback, "evidence": evidence}
@@ -41,21 +43,31 @@ class RunnerCount(Frozen):
     """One summary of a test runner in an output."""
 
     runner: str
-    ran: int = Field(ge=0, description="tests that passed or failed; for go test: packages")
-    skipped: int = Field(0, ge=0, description="tests that were skipped, pending, todo or expected to fail")
-    failed: bool = Field(False, description="whether it reports failures")
-    certain: bool = Field(True, description="whether it cannot be a part of what a failing test printed")
+    ran: int = Field(ge=0)
+    """Tests that passed or failed; for go test: packages."""
+    skipped: int = Field(0, ge=0)
+    """Tests that were skipped, pending, todo or expected to fail."""
+    failed: bool = False
+    """Whether it reports failures."""
+    certain: bool = True
+    """Whether it cannot be a part of what a failing test printed."""
 
 
 class SuiteRecord(Frozen):
     """The tests in the output of a validator, for the comparison with the baseline."""
 
-    counts: tuple[RunnerCount, ...] = Field((), description="the summaries, in the order of the output")
-    ended_early: str = Field("", description="test programs that started and printed no result")
-    filters: tuple[str, ...] = Field((), description="options of the validator that select tests: -k")
-    varying: bool = Field(False, description="the selection depends on what changed: --testmon")
-    whole: bool = Field(True, description="whether the output was read from its beginning")
-    quiet: bool = Field(False, description="the summary may be missing in a green run: `pytest >log || cat log`")
+    counts: tuple[RunnerCount, ...] = ()
+    """The summaries, in the order of the output."""
+    ended_early: str = ""
+    """Test programs that started and printed no result."""
+    filters: tuple[str, ...] = ()
+    """Options of the validator that select tests: -k."""
+    varying: bool = False
+    """The selection depends on what changed: --testmon."""
+    whole: bool = True
+    """Whether the output was read from its beginning."""
+    quiet: bool = False
+    """The summary may be missing in a green run: `pytest >log || cat log`"""
 
 
 NOT_PASSED = "not passed"
@@ -67,25 +79,35 @@ class ValidatorResult(Frozen):
 
     name: str = Field(min_length=1)
     passed: bool = Field(strict=True)
-    feedback: str = Field("", description=f"output tail of {FEEDBACK_TAIL} characters, or the callable's feedback")
+    feedback: str = ""
+    """The last 4,000 characters of the output, or the callable's feedback."""
     reason: Literal["passed", "red", "timeout", "crashed", "not_found", "invalid_result", "flaky"] = "red"
-    command: str = Field("", description="the command line, or module:function")
-    exit_code: int | None = Field(None, description="None for callables, and for a command that a signal ended")
-    duration: float = Field(0.0, ge=0, description="seconds")
-    summary: str = Field("", description='one line for people: "43 passed", "exit 1", "timed out after 5 s"')
-    hidden: bool = Field(False, description="it runs once the others are green and is never shown to the agent")
-    cannot_run: bool = Field(False, description="its command line cannot work here; only a person can help")
-    steady: bool = Field(False, description="the same content must give the same result")
-    tests_run: int | None = Field(None, ge=0, description="tests that ran, without skipped ones; None: unknown")
-    tests_failed: int | None = Field(None, ge=0, description="tests that failed or broke; None: unknown")
-    test_ids: tuple[str, ...] = Field(
-        (),
-        description=f"tests that passed or failed, file::class::name, sorted, the first {TEST_IDS:,}; "
-        "a file alone where it could not be collected",
-    )
+    command: str = ""
+    """The command line, or module:function."""
+    exit_code: int | None = None
+    """None for callables, and for a command that a signal ended."""
+    duration: float = Field(0.0, ge=0)
+    """Seconds."""
+    summary: str = ""
+    '''One line for people: "43 passed", "exit 1", "timed out after 5 s"'''
+    hidden: bool = False
+    """It runs once the others are green and is never shown to the agent."""
+    cannot_run: bool = False
+    """Its command line cannot work here; only a person can help."""
+    steady: bool = False
+    """The same content must give the same result."""
+    tests_run: int | None = Field(None, ge=0)
+    """Tests that ran, without skipped ones; None: unknown."""
+    tests_failed: int | None = Field(None, ge=0)
+    """Tests that failed or broke; None: unknown."""
+    test_ids: tuple[str, ...] = ()
+    """Tests that passed or failed, file::class::name, sorted, the first 20,000; a file alone where it could not be
+    collected.
+    """
     suite: SuiteRecord = SuiteRecord()
     output: ArtifactRef | None = None
-    observation: str = Field("", description='the id under which the judge sees it, "o12"')
+    observation: str = ""
+    '''The id under which the judge sees it, "o12"'''
 
     @property
     def is_silent(self) -> bool:
@@ -117,9 +139,12 @@ def obstacle_of(results: Sequence[ValidatorResult]) -> str:
 class Citation(Frozen):
     """An observation and what is quoted from it: words of its output, or a fact of its heading ("exit 0")."""
 
-    observation: str = Field(description='"o12"')
-    quote: str | None = Field(None, description="verbatim words of the output")
-    fact: str | None = Field(None, description="a fact of the heading, for commands whose success is silent")
+    observation: str
+    '''"o12"'''
+    quote: str | None = None
+    """Verbatim words of the output."""
+    fact: str | None = None
+    """A fact of the heading, for commands whose success is silent."""
 
     @property
     def identifier(self) -> str:
@@ -145,15 +170,18 @@ class CriterionVerdict(Frozen):
 class GoalVerdict(Frozen):
     """Whether the goal is provably complete. `missing` is sent to the agent. (Source: OpenHands' goal loop.)"""
 
-    score: float = Field(ge=0, le=1, description="probability that the whole objective is provably done")
+    score: float = Field(ge=0, le=1)
+    """Probability that the whole objective is provably done."""
     complete: bool = Field(strict=True)
-    missing: str = Field("", description="what remains; empty when complete")
+    missing: str = ""
+    """What remains; empty when complete."""
     criteria: tuple[CriterionVerdict, ...] = ()
-    blocked: str = Field("", description="why the goal cannot be reached, or needs a person; empty: it can go on")
-    questions: tuple[str, ...] = Field((), description="facts that only a person can give, as questions")
-    source: Literal["judge", "validators", "fallback"] = Field(
-        "judge", description="fallback: the judge's answers could not be parsed"
-    )
+    blocked: str = ""
+    """Why the goal cannot be reached, or needs a person; empty: it can go on."""
+    questions: tuple[str, ...] = ()
+    """Facts that only a person can give, as questions."""
+    source: Literal["judge", "validators", "fallback"] = "judge"
+    """fallback: the judge's answers could not be parsed."""
 
     @model_validator(mode="after")
     def _complete_means_all(self) -> GoalVerdict:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from goalrunner.core.errors import LONGEST_PATH, UsageError, listed, nearest, quoted
-from goalrunner.core.field_types import FROM_FILE
+from goalrunner.core.field_types import FROM_FILE, Unlimited
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
 from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
@@ -235,7 +235,7 @@ def _table(model: BaseModel, redact: Callable[[str], str]) -> dict[str, Any]:
     table = {}
     for name, field in type(model).model_fields.items():
         value = _plain(getattr(model, name), str if name == "redact" else redact)
-        if value is None and "inf: " in (field.description or ""):
+        if value is None and Unlimited in field.metadata:
             value = math.inf
         if value is not None and value not in ("", [], {}):
             table[name] = value
