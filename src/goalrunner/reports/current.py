@@ -15,6 +15,7 @@ from typing import get_args
 
 from goalrunner.core import events
 from goalrunner.core.events import Account, Record
+from goalrunner.core.observation import REPLAY
 from goalrunner.core.ports import Activity, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
@@ -52,6 +53,36 @@ def tail_of(output: Path) -> list[str]:
     return [line for line in shown if line.strip()]
 
 
+_AGENT = Step("agent", subject="working")
+
+
+def _step_after(event: events.Event, before: Step | None) -> Step | None:
+    """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
+    match event:
+        case events.RunStarted() | events.RunResumed():
+            return Step("start", subject="checking the models")
+        case events.ToolCalled():
+            return Step(short_name(event.tool), subject=event.summary)
+        case events.ToolResultRecorded() if event.observation.source == REPLAY:
+            return before  # a part of the audit
+        case events.RoundStarted() | events.ToolResultRecorded() | events.RefinementStarted():
+            return _AGENT
+        case events.MessageRecorded(role="user"):
+            return _AGENT
+        case events.StepStarted():
+            return Step("checks", subject=event.description)
+        case events.CritiqueStarted():
+            return Step("critic", subject="scoring the round")
+        case events.AuditStarted():
+            return Step("judge", subject="reviewing evidence")
+        case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():
+            return None
+        case events.ConfirmationRecorded() | events.VerdictRecorded() | events.RunEnded():
+            return None
+        case _:
+            return before
+
+
 @dataclass
 class Running:
     """One running step. `lines` are the last lines of its output, or of the agent's text."""
@@ -86,8 +117,9 @@ class Current:
 
     def follow(self, record: Record) -> None:
         """Process a record."""
-        now, event, step = self._monotonic(), record.event, self._narrative.running
+        now, event = self._monotonic(), record.event
         with self._lock:
+            step = _step_after(event, self._step)
             if step is not self._step:
                 self._step, self._since, self._retry = step, now, None
             self._at = now
@@ -157,44 +189,48 @@ class Current:
                 return [self._command(started, now - since) for started, since in self._commands.items()]
             if self._step is None:
                 return []
-            step = self._waiting(self._step, now) if self._step.name in _MODELS else self._step
+            subject, remark = self._model_state(self._step, now)
             seconds = now - self._since
-            return [Running(replace(step, time=figures.elapsed(seconds)), seconds, self._text.splitlines())]
+            step = replace(self._step, subject=subject, remark=remark, time=figures.elapsed(seconds))
+            return [Running(step, seconds, self._text.splitlines())]
 
     def _command(self, started: CommandStarted, seconds: float) -> Running:
-        lines, last = tail_of(started.output), self._durations.get(started.name, 0.0)
-        percent = [f"{number} %" for number in _PERCENT.findall("\n".join(lines))[-1:]]
-        estimate = [f"last run {figures.elapsed(last)}"] if last >= WORTH_AN_ESTIMATE else []
-        remark, time = ", ".join([*percent, *estimate]), figures.elapsed(seconds)
-        return Running(Step(short_name(started.name), "·", started.command, time, remark), seconds, lines)
+        lines = tail_of(started.output)
+        remarks = [f"{number} %" for number in _PERCENT.findall("\n".join(lines))[-1:]]
+        last = self._durations.get(started.name, 0.0)
+        if last >= WORTH_AN_ESTIMATE:
+            remarks.append(f"last run {figures.elapsed(last)}")
+        step = Step(short_name(started.name), "·", started.command, figures.elapsed(seconds), ", ".join(remarks))
+        return Running(step, seconds, lines)
 
-    def _waiting(self, step: Step, now: float) -> Step:
-        """Return the step of a model with the reason why it waits."""
-        if self._retry is not None:
+    def _model_state(self, step: Step, now: float) -> tuple[str, str]:
+        """Return subject and remark of a step, of a model with what it does or why it waits."""
+        if self._retry is not None and step.name in _MODELS:
             retry, until = self._retry
             left = ceil(until - now)
             again = f"next try in {left} s" if left > 0 else "trying again"
-            return replace(step, subject=retry.reason, remark=f"{again} ({retry.retry}/{retry.retries})")
+            return retry.reason, f"{again} ({retry.retry}/{retry.retries})"
         if step.name != "agent":
-            return step
+            return step.subject, step.remark
         state = self._narrative.state
-        tokens = state.total.since(self._narrative.began[1]).tokens if state else 0
-        used = figures.count(tokens, "token") if tokens else ""
+        tokens = state.total.since(self._narrative.usage_before).tokens if state else 0
+        remarks = [figures.count(tokens, "token")] if tokens else []
         if state and state.external:
-            calls = figures.count(self._calls, "message") if self._calls else ""
-            return replace(step, subject="working", remark=", ".join(filter(None, (calls, used))))
+            messages = [figures.count(self._calls, "message")] if self._calls else []
+            return "working", ", ".join(messages + remarks)
         subject = "answering" if self._text else "waiting for the model"
-        return replace(step, subject=subject, remark=", ".join(filter(None, (f"step {self._calls + 1}", used))))
+        return subject, ", ".join([f"step {self._calls + 1}", *remarks])
 
     def totals(self) -> str:
         """Return what is used of each limit: "round 2 of 10 · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
         state = self._narrative.state
         if state is None:
             return ""
-        number = f"round {state.round}" if state.round else "before round 1"
-        most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
+        rounds = f"round {state.round}" if state.round else "before round 1"
+        if state.plan.max_iterations:
+            rounds += f" of {state.plan.max_iterations}"
         seconds = state.elapsed + max(self._monotonic() - self._at, 0.0)
-        return " · ".join([number + most, *spent_parts(state, state.spent(over=True), seconds)])
+        return " · ".join([rounds, *spent_parts(state, seconds)])
 
     def beats(self) -> Iterator[Line]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from goalrunner.core import events
@@ -10,19 +10,17 @@ from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Approvals, ValidatorSpec
-from goalrunner.core.observation import REPLAY, TranscriptRef
+from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, Step, facts, home_path, known, model_name
-from goalrunner.reports.steps import event_lines, message_step, near_limits, short_name, spent_parts
+from goalrunner.reports.steps import event_lines, message_step, near_limits, spent_parts
 
 _OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME", "critic": "[critic] model"}
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
 """The warning at the start of a run without any limit."""
 _NO_JUDGE = "none; the validators decide"
-
-_AGENT = Step("agent", subject="working")
 
 
 def start_lines(state: RunState, place: str, started: events.RunStarted | None = None) -> Iterator[Line]:
@@ -96,39 +94,12 @@ def _validator(spec: ValidatorSpec) -> str:
     return f"{command} · {limit}" if spec.name in ("", command) else f"{spec.name}: {command} · {limit}"
 
 
-def _running(event: events.Event, before: Step | None) -> Step | None:
-    """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
-    match event:
-        case events.RunStarted() | events.RunResumed():
-            return Step("start", subject="checking the models")
-        case events.ToolCalled():
-            return Step(short_name(event.tool), subject=event.summary)
-        case events.ToolResultRecorded(observation=seen) if seen.source == REPLAY:
-            return before  # a part of the audit
-        case events.RoundStarted() | events.ToolResultRecorded() | events.RefinementStarted():
-            return _AGENT
-        case events.MessageRecorded(role="user"):
-            return _AGENT
-        case events.StepStarted():
-            return Step("checks", subject=event.description)
-        case events.CritiqueStarted():
-            return Step(event.account, subject="scoring the round")
-        case events.AuditStarted():
-            return Step("judge", subject="reviewing evidence")
-        case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():
-            return None
-        case events.ConfirmationRecorded() | events.VerdictRecorded() | events.RunEnded():
-            return None
-        case _:
-            return before
-
-
 class Narrative:
     """Returns the lines of the records of one run, in their order.
 
-    `state` is the state after the last record; `running` the current step, for a live terminal; `label` the label of the
-    next line; `missing` what the last verdict of the judge misses; `message` the agent's last message of the round;
-    `began` the active time and the usage at the start of the round, or when the run was resumed in it.
+    `state` is the state after the last record; `label` the label of the next line; `missing` what the last verdict of the
+    judge misses; `message` the agent's last message of the round; `usage_before` the usage at the start of the round, or
+    when the run was resumed in it.
     """
 
     def __init__(
@@ -136,76 +107,80 @@ class Narrative:
     ) -> None:
         """`place` returns more about a workspace, given its path: "git, clean"; `words` reads the last message of a round."""
         self.state: RunState | None = None
-        self.running: Step | None = None
         self.missing = self.label = ""
         self.message: TranscriptRef | None = None
+        self.usage_before = Usage()
+        self._elapsed_before = 0.0
         self._place = place or (lambda _: "")
         self._words = words
         self._finished: events.RoundFinished | None = None
-        self.began = (0.0, Usage())
-        self._resumed = False
+        self._is_resumed = False
         self._warned: set[tuple[str, float]] = set()
-
-    def lines_of(self, record: events.Record) -> list[Line]:
-        """Return the lines of a record; most have none."""
-        self.state = state = apply(self.state, record)
-        lines = [*self._round_end(state, record.event)]
-        self._follow(state, record.event)
-        lines += map(self.labelled, self._lines(state, record.event))
-        if not isinstance(record.event, events.RunEnded):
-            near = near_limits(state)
-            lines += [line for limit, line in near.items() if limit not in self._warned]
-            self._warned |= near.keys()
-        return lines
-
-    def _round_end(self, state: RunState, event: events.Event) -> Iterator[Line]:
-        """Yield duration, changes and spend of a round that is over; of an only round, the run's last line shows them."""
-        over = isinstance(event, events.RoundStarted) or (isinstance(event, events.RunEnded) and state.round > 1)
-        if self._finished and over:
-            seconds, before = self.began
-            used = state.total.since(before)
-            parts = [figures.elapsed(state.elapsed - seconds), *figures.diff_stat(self._finished.changes)]
-            parts += figures.spent(used) if used.tokens or used.known_cost_usd else ()
-            parts[0] += " since it was resumed" * self._resumed
-            yield Fact("", f"round {self._finished.round} took {' · '.join(parts)}")
 
     def restore(self, state: RunState) -> list[Line]:
         """Return the first lines of a resumed run: goal, workspace, agent, and what is used of the limits."""
         self.state = state
-        self.began, self._resumed = (state.elapsed, state.total), True
+        self._begin_round(state, is_resumed=True)
         if 0 < state.round != state.counted:
             self.label = f"round {state.round}"
-        most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
-        noun = "round" if (state.plan.max_iterations or state.iterations) == 1 else "rounds"
-        parts = [f"{state.iterations}{most} {noun}", *spent_parts(state, state.spent(over=True), state.elapsed)]
+        limit = state.plan.max_iterations
+        rounds = f"{state.iterations} of {figures.count(limit, 'round')}" if limit else ""
+        parts = [rounds or figures.count(state.iterations, "round"), *spent_parts(state, state.elapsed)]
         goal, so_far = Fact("goal", state.goal.description), Fact("so far", " · ".join(parts))
         return [goal, *start_lines(state, self._place(state.workspace)), so_far]
 
-    def _follow(self, state: RunState, event: events.Event) -> None:
+    def lines_of(self, record: events.Record) -> list[Line]:
+        """Return the lines of a record; most have none."""
+        event = record.event
+        self.state = state = apply(self.state, record)
+        lines: list[Line] = []
         match event:
+            case events.GoalCreated():
+                lines.append(Fact("goal", event.goal.description))
+            case events.RunStarted():
+                lines += start_lines(state, self._place(event.workspace), event)
             case events.BaselineTaken():
                 self.label = "baseline"
             case events.RoundStarted():
+                lines += self._round_end(state)
                 self.label, self.message, self._finished = f"round {event.round}", None, None
-                self.began, self._resumed = (state.elapsed, state.total), False
+                self._begin_round(state)
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
             case events.RoundFinished():
                 self._finished = event
+                if self._words and self.message:
+                    lines += map(self.labelled, message_step(self._words(self.message)))
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
-        self.running = _running(event, self.running)
+            case events.RunEnded() if state.round > 1:  # of an only round, the run's last line shows the same
+                lines += self._round_end(state)
+        lines += map(self.labelled, event_lines(event))
+        if not isinstance(event, events.RunEnded):
+            lines += self._warnings(state)
+        return lines
 
-    def _lines(self, state: RunState, event: events.Event) -> Iterable[Line]:
-        match event:
-            case events.GoalCreated():
-                return [Fact("goal", event.goal.description)]
-            case events.RunStarted():
-                return start_lines(state, self._place(event.workspace), event)
-            case events.RoundFinished() if self._words and self.message:
-                return [*message_step(self._words(self.message)), *event_lines(event)]
-            case _:
-                return event_lines(event)
+    def _begin_round(self, state: RunState, *, is_resumed: bool = False) -> None:
+        self._elapsed_before, self.usage_before = state.elapsed, state.total
+        self._is_resumed = is_resumed
+
+    def _round_end(self, state: RunState) -> Iterator[Line]:
+        """Yield duration, changes and spend of a round that is over."""
+        if self._finished is None:
+            return
+        used = state.total.since(self.usage_before)
+        duration = figures.elapsed(state.elapsed - self._elapsed_before)
+        parts = [duration + " since it was resumed" * self._is_resumed, *figures.diff_stat(self._finished.changes)]
+        if used.tokens or used.known_cost_usd:
+            parts += figures.spent(used)
+        yield Fact("", f"round {self._finished.round} took {' · '.join(parts)}")
+
+    def _warnings(self, state: RunState) -> Iterator[Line]:
+        """Yield a warning for each limit that is nearly used up, once."""
+        for limit, line in near_limits(state):
+            if limit not in self._warned:
+                self._warned.add(limit)
+                yield line
 
     def labelled(self, line: Line) -> Line:
         """Return the line with the label of its round, if it is the first step of the round."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from goalrunner.core import events
 from goalrunner.core.errors import some
-from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
@@ -186,23 +185,28 @@ NEARLY = 0.8
 """Part of a limit at which one warning is printed."""
 
 
-def spent_parts(state: RunState, usage: Usage, seconds: float) -> list[str]:
+def spent_parts(state: RunState, seconds: float) -> list[str]:
     """Return time, tokens and dollars, each with its limit."""
-    plan, (tokens, cost) = state.plan, figures.spent(usage)
-    timeout = f" of {figures.span(plan.timeout)}" if plan.timeout else ""
-    most = f" of {plan.tokens:,}" if plan.tokens and tokens != figures.UNKNOWN_TOKENS else ""
-    budget = f" of {figures.dollars(plan.cost_usd)}" if plan.cost_usd and cost != figures.UNKNOWN_COST else ""
-    return [figures.elapsed(seconds) + timeout, tokens + most, cost + budget]
+    plan, (tokens, cost) = state.plan, figures.spent(state.spent(over=True))
+    time = figures.elapsed(seconds)
+    if plan.timeout:
+        time += f" of {figures.span(plan.timeout)}"
+    if plan.tokens and tokens != figures.UNKNOWN_TOKENS:
+        tokens += f" of {plan.tokens:,}"
+    if plan.cost_usd and cost != figures.UNKNOWN_COST:
+        cost += f" of {figures.dollars(plan.cost_usd)}"
+    return [time, tokens, cost]
 
 
-def near_limits(state: RunState) -> dict[tuple[str, float], Fact]:
-    """Return a warning for each limit that is nearly used up, by its name and value; rounds are numbered anyway."""
-    usage, plan = state.total, state.plan
-    used = {"timeout": state.elapsed, "tokens": usage.tokens, "cost_usd": usage.known_cost_usd}
-    limits = {"timeout": plan.timeout, "tokens": plan.tokens, "cost_usd": plan.cost_usd}
-    found = {}
-    for index, (name, limit) in enumerate(limits.items()):
-        if limit and used[name] >= NEARLY * limit:
-            text, part = spent_parts(state, usage, state.elapsed)[index], figures.share(used[name], limit)
-            found[name, limit] = Fact("warning", f"{text} are spent ({part} of the limit)", tone="warn")
-    return found
+def near_limits(state: RunState) -> Iterator[tuple[tuple[str, float], Fact]]:
+    """Yield a warning for each limit that is nearly used up, with its name and value; rounds are numbered anyway."""
+    plan = state.plan
+    used = (
+        ("timeout", plan.timeout, state.elapsed),
+        ("tokens", plan.tokens, state.total.tokens),
+        ("cost_usd", plan.cost_usd, state.total.known_cost_usd),
+    )
+    for (name, limit, number), text in zip(used, spent_parts(state, state.elapsed), strict=True):
+        if limit and number >= NEARLY * limit:
+            share = figures.share(number, limit)
+            yield (name, limit), Fact("warning", f"{text} are spent ({share} of the limit)", tone="warn")
