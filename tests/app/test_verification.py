@@ -176,7 +176,7 @@ async def test_a_summary_that_the_log_does_not_bear_out_is_named(run: FinishedRu
 
 
 @pytest.mark.parametrize(
-    ("text", "what"), [("{", "it is not JSON"), ("[]", "it is not a JSON object"), ("{}", "it has no status")]
+    ("text", "what"), [("{", "it is not a JSON object"), ("[]", "it is not a JSON object"), ("{}", "it has no status")]
 )
 async def test_an_outcome_that_is_none_is_named(run: FinishedRun, text: str, what: str) -> None:
     run.folder.outcome.write_text(text)

@@ -31,6 +31,7 @@ from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
 _REQUIRED = ("status", "iterations", "verdict")  # keys of an outcome
+_LONGEST = 80  # characters of a value
 
 
 @dataclass(frozen=True)
@@ -57,25 +58,22 @@ class Verification:
 
 
 class _Damage(Exception):
-    """Raised with the file, the byte where the damage begins, and what is wrong."""
-
-    def __init__(self, file: Path, byte: int | None, what: str) -> None:
-        self.broken = Broken(str(file), byte, what)
+    """Raised with the fields of `Broken`."""
 
 
 async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> Verification:
     """Check a run's folder up to the first damage. `home` is where snapshots are kept."""
     verifier = _Verifier(folder, home, environ)
-    done = verifier.done
     try:
-        _check_outcome(folder, await verifier.check_log(), verifier.evidence, done)
+        _check_outcome(folder, await verifier.check_log(), verifier.evidence, verifier.done.notes)
     except _Damage as damage:
-        done.broken = damage.broken
+        verifier.done.broken = Broken(*damage.args)
     except LogDamage as damage:
-        done.broken = Broken(str(damage.path), damage.offset, damage.message.removeprefix(f"{damage.path}: "))
+        what = damage.message.removeprefix(f"{damage.path}: ")
+        verifier.done.broken = Broken(str(damage.path), damage.offset, what)
     except RecordError as error:
-        done.broken = Broken(str(folder.path), None, error.message)
-    return done
+        verifier.done.broken = Broken(str(folder.path), None, error.message)
+    return verifier.done
 
 
 class _Verifier:
@@ -85,43 +83,43 @@ class _Verifier:
         self.done = Verification(folder.run_id, str(folder.path))
         self.evidence = EvidenceIndex()
         self._folder, self._home, self._environ = folder, home, environ
-        self._state: RunState | None = None
         self._artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
-        self._seen: set[str] = set()  # artifacts that were checked
-        self._unchecked = 0  # citations whose freshness is unknown, because snapshots are missing
-        self._gone = ""  # why snapshots are missing
-        self._kept: KeptStore | None = None
+        self._checked_artifacts: set[str] = set()
+        self._snapshots: KeptStore | None = None
+        self._missing_snapshots: list[str] = []  # for each citation whose freshness is not known: why
 
     async def check_log(self) -> RunState:
         """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
         folder, notes = self._folder, self.done.notes
-        end, size = LogEnd(), folder.events.stat().st_size if folder.events.exists() else 0
+        state: RunState | None = None
+        end = LogEnd()
         # A record has the hash of the one before it, so a record is used only once the next one was read.
-        for found, _ in pairwise(chain(read_lines(folder.events), (None,))):
-            assert found is not None
-            record, event, end = found[0], found[0].event, found[1]
+        for line, _ in pairwise(chain(read_lines(folder.events), (None,))):
+            assert line is not None
+            record, end = line
             self.done.events += 1
             try:
-                if isinstance(event, events.VerdictRecorded) and event.verdict.source == "judge" and self._state:
-                    await self._check_verdict(event, self._state)
-                self._state = apply(self._state, record)
+                if state is not None:
+                    await self._check_verdict(record.event, state)
+                state = apply(state, record)
             except RecordError as error:
-                raise _Damage(folder.events, end.start, error.message) from error
+                raise _Damage(str(folder.events), end.start, error.message) from error
             self.evidence.add(record)
             self._check_files(record)
-        if (torn := size - end.size) > 0:
+        torn = folder.events.stat().st_size - end.size if folder.events.exists() else 0
+        if torn:
             what = f"the last {torn} bytes are an incomplete record"
-            if folder.outcome.exists() or self._state is None:
-                raise _Damage(folder.events, end.size, what)
+            if folder.outcome.exists() or state is None:
+                raise _Damage(str(folder.events), end.size, what)
             notes.append(f"{folder.events}: {what} and are ignored")
-        if self._state is None:
-            raise _Damage(folder.events, None, "it contains no event")
-        for name, sha256 in self._state.kept.items():
+        if state is None:
+            raise _Damage(str(folder.events), None, "it contains no event")
+        for name, sha256 in state.kept.items():
             _check_hash(folder.start / name, sha256, "the recorded start of the run")
-        if self._unchecked:
-            what = f"{self._unchecked} cited observations were" if self._unchecked > 1 else "a cited observation was"
-            notes.append(f"whether {what} fresh cannot be checked again: {self._gone}")
-        return self._state
+        if unknown := len(self._missing_snapshots):
+            what = f"{unknown} cited observations were" if unknown > 1 else "a cited observation was"
+            notes.append(f"whether {what} fresh cannot be checked again: {self._missing_snapshots[0]}")
+        return state
 
     def _check_files(self, record: Record) -> None:
         """Check the files that an event names by their hashes."""
@@ -133,28 +131,29 @@ class _Verifier:
                 read_message(transcript, event.text)
             except RecordError as error:
                 what = f"the message of event {record.seq} is missing, or differs from what was recorded"
-                raise _Damage(transcript, event.text.offset, what) from error
+                raise _Damage(str(transcript), event.text.offset, what) from error
             self.done.messages += 1
         for item in events.observations_of(event):
-            if item.output and item.output.sha256 not in self._seen:
+            if item.output and item.output.sha256 not in self._checked_artifacts:
                 what = f"the output of {item.id} of event {record.seq}"
                 _check_hash(self._artifacts.path(item.output), item.output.sha256, what)
-                self._seen.add(item.output.sha256)
+                self._checked_artifacts.add(item.output.sha256)
                 self.done.artifacts += 1
 
-    async def _check_verdict(self, event: events.VerdictRecorded, state: RunState) -> None:
-        """Check the citations of a verdict again. Raise RecordError if it does not hold."""
+    async def _check_verdict(self, event: events.Event, state: RunState) -> None:
+        """Check the citations of a judge's verdict again. Raise RecordError if it does not hold."""
+        if not isinstance(event, events.VerdictRecorded) or event.verdict.source != "judge":
+            return
         verdict, stale = event.verdict, dict(event.stale)
         for identifier in verdict.cited:
             item = self.evidence.observations.get(identifier)
             if item is not None and identifier not in stale and (reason := await self._stale(item, state)):
                 stale[identifier] = reason
         trail = self.evidence.trail(self._artifacts.read, partial(read_message, self._folder.transcript))
-        request = audit_request(state, event.round, trail, stale)
         outcome = JudgeOutcome(
             criteria=list(verdict.criteria), score=verdict.score, complete=verdict.complete, missing=verdict.missing
         )
-        again = check_verdict(outcome, request).event
+        again = check_verdict(outcome, audit_request(state, event.round, trail, stale)).event
         self.done.citations += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:
@@ -166,37 +165,36 @@ class _Verifier:
         """Return why an observation was outdated at the verdict; empty if it was not, or if that is no longer known."""
         if state.snapshot is None:
             return ""
-
-        async def changes(old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
-            if old is None or new is None or old.id == new.id:
-                return ()
-            if self._kept is None:
-                outputs = frozen_table(self._folder).get("workspace", {}).get("outputs", ())
-                self._kept = KeptStore(Path(state.workspace), self._home, self._environ, outputs)
-            await self._kept.require(old, new)
-            return tuple(sorted(change.path for change in await self._kept.store.changes(old, new)))
-
         try:
-            return await why_stale(item, self.evidence.history, state.snapshot, changes)
+            return await why_stale(item, self.evidence.history, state.snapshot, partial(self._changes, state.workspace))
         except WorkspaceError as error:
-            self._gone = self._gone or error.message
-            self._unchecked += 1
+            self._missing_snapshots.append(error.message)
             return ""
+
+    async def _changes(self, workspace: str, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
+        """Return the paths that differ between two snapshots. Raise WorkspaceError if they are gone."""
+        if old is None or new is None or old.id == new.id:
+            return ()
+        if self._snapshots is None:
+            outputs = frozen_table(self._folder).get("workspace", {}).get("outputs", ())
+            self._snapshots = KeptStore(Path(workspace), self._home, self._environ, outputs)
+        await self._snapshots.require(old, new)
+        return tuple(sorted(change.path for change in await self._snapshots.store.changes(old, new)))
 
 
 def _check_hash(path: Path, sha256: str, what: str) -> None:
     try:
         digest = file_hash(path)
     except RecordError as error:
-        raise _Damage(path, None, f"{what}: {error.message}") from error
+        raise _Damage(str(path), None, f"{what}: {error.message}") from error
     if digest != sha256:
-        raise _Damage(path, None, f"{what} differs from what was recorded")
+        raise _Damage(str(path), None, f"{what} differs from what was recorded")
 
 
-def _check_outcome(folder: RunFolder, state: RunState, evidence: EvidenceIndex, done: Verification) -> None:
+def _check_outcome(folder: RunFolder, state: RunState, evidence: EvidenceIndex, notes: list[str]) -> None:
     """Compare outcome.json and summary.json with the state that the log folds to. The run's folder may have been moved."""
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
-        done.notes.append("the run has not ended; only what is recorded so far was checked")
+        notes.append("the run has not ended; only what is recorded so far was checked")
         return
     outcome = outcome_of(state).model_copy(update={"evidence": evidence.rows(state)}).model_dump(mode="json")
     del outcome["run_path"], outcome["schema_version"]
@@ -213,21 +211,22 @@ def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> 
     """Compare the fields that both tables have."""
     for key, value in ours.items():
         if key not in theirs and key in _REQUIRED:
-            raise _Damage(path, None, f"it has no {key}")
-        if theirs.get(key, value) != value:
-            if isinstance(value, dict | list):
-                raise _Damage(path, None, f"{key} differs from the log")
-            mine, other = (json.dumps(one, ensure_ascii=False)[:80] for one in (value, theirs[key]))
-            raise _Damage(path, None, f"{key} is {other}, but {mine} in the log")
+            raise _Damage(str(path), None, f"it has no {key}")
+        other = theirs.get(key, value)
+        if other != value and isinstance(value, dict | list):
+            raise _Damage(str(path), None, f"{key} differs from the log")
+        if other != value:
+            what = f"{key} is {json.dumps(other)[:_LONGEST]}, but {json.dumps(value)[:_LONGEST]} in the log"
+            raise _Damage(str(path), None, what)
 
 
 def _table(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
-        raise _Damage(path, None, f"it cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise _Damage(path, None, "it is not JSON") from error
+        raise _Damage(str(path), None, f"it cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError):
+        value = None
     if not isinstance(value, dict):
-        raise _Damage(path, None, "it is not a JSON object")
+        raise _Damage(str(path), None, "it is not a JSON object")
     return value
