@@ -20,6 +20,7 @@ from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, Tran
 from goalrunner.core.outcome import Usage
 from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
+from goalrunner.exports.diff_html import diff_html
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, Step, clean, cut, model_name, one_line
 from goalrunner.reports.narrative import Narrative
@@ -279,6 +280,7 @@ def rendered(template: Path, filters: Mapping[str, Callable[..., Any]] | None = 
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     tools = {
         "label_lines": label_lines,
+        "diff_html": diff_html,
         "count": figures.count,
         "spent": figures.spent,
         "share": figures.share,

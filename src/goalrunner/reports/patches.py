@@ -1,13 +1,10 @@
-"""Patches of a run: for terminals, as JSON, with figures, and as files with coloured lines; and what `goal restore` does."""
+"""Patches of a run: for terminals, as JSON, with figures, and as files with lines; and what `goal restore` does."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from html import escape
-from itertools import groupby
 from typing import Any
 
 from goalrunner.app.run_snapshots import RoundPatch
@@ -19,7 +16,6 @@ from goalrunner.snapshots.objects import shown
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _HEADER = "diff --git "
 _COLOURS = {"diff": "\x1b[1m", "@": "\x1b[36m", "+": "\x1b[32m", "-": "\x1b[31m"}
-_UNCOLOURED = re.compile(r'<span class="(?:n[^bcdf]?|nn|o|p|w|err)">([^<]*)</span>')
 _LONGEST = 300
 """Characters of a line that a page shows."""
 _MOST = 40
@@ -59,19 +55,6 @@ class FileDiff:
         """How many lines were added and removed."""
         return "binary" if self.binary else f"+{self.added} −{self.removed}"
 
-    def html(self, *, colours: bool = True) -> Iterator[tuple[str, str]]:
-        """Yield each line with its HTML. A hunk is coloured as one text: a string may have several lines."""
-        lexer = _lexer(self.path.rpartition("/")[2].rpartition(".")[2].lower()) if colours else None
-        for is_code, group in groupby(self.lines, key=lambda line: line[0] not in ("@", "")):
-            listed = list(group)
-            plain = [escape(text) for _, text in listed]
-            found = plain
-            if is_code and lexer:
-                found = _highlighted("\n".join(text for _, text in listed) + "\n", lexer).split("\n")[:-1]
-            # A lexer may have changed the text.
-            found = found if len(found) == len(listed) else plain
-            yield from ((kind, line) for (kind, _), line in zip(listed, found, strict=True))
-
 
 def files_of(text: str, most: int | None = None) -> tuple[list[FileDiff], int]:
     """Return the files of a patch with its first `most` lines, and the number of lines that are left out."""
@@ -101,27 +84,6 @@ def _path_of(pair: str) -> str:
     if name.startswith('"'):
         raw = raw[1:-1].decode("unicode_escape").encode("latin-1")  # bytes without an escape stay as they are
     return shown(raw.removeprefix(b"a/"))
-
-
-@lru_cache
-def _lexer(suffix: str) -> Any:
-    """Return a lexer, by the suffix of a file's name; None if there is none. Most suffixes are also names of lexers."""
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
-    try:
-        return get_lexer_by_name({"yml": "yaml", "h": "c", "hpp": "cpp"}.get(suffix, suffix), stripnl=False)
-    except ClassNotFound:
-        return None
-
-
-def _highlighted(text: str, lexer: Any) -> str:
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-
-    # The spans of names, operators and spaces have no colour; a line of the page is a span itself.
-    marked = _UNCOLOURED.sub(r"\1", highlight(text, lexer, HtmlFormatter(nowrap=True)))
-    return marked.replace("<span", "<i").replace("</span", "</i")
 
 
 def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.exports.diff_html import diff_html
 from goalrunner.reports.patches import files_of
 
 PATCH = '''\
@@ -29,7 +30,7 @@ def test_lines_keep_their_kind_and_code_has_colours() -> None:
     (code, picture), left_out = files_of(PATCH, 100)
     assert (code.path, code.added, code.removed, left_out) == ("parser.py", 1, 1, 0)
     assert [kind for kind, _ in code.lines] == ["@", " ", "-", "+", " ", ""]
-    coloured = [html for _, html in code.html()]
+    coloured = [html for _, html in diff_html(code)]
     assert coloured[1] == '<i class="k">def</i> <i class="nf">parse</i>(text):'
     assert coloured[3].strip() == '<i class="s2">"""Read</i>'
     assert (picture.path, picture.binary, picture.lines) == ("logo.png", True, [])
@@ -49,7 +50,7 @@ def test_no_lexer_adds_or_removes_a_line(suffix: str, lines: list[str]) -> None:
     body = "".join(f"+{line}\n" for line in lines)
     patch = f"diff --git a/x.{suffix} b/x.{suffix}\n@@ -0,0 +1,{len(lines)} @@\n{body}"
     ((file,), left_out) = files_of(patch, 100)
-    assert ([kind for kind, _ in file.html()], left_out) == (["@"] + ["+"] * len(lines), 0)
+    assert ([kind for kind, _ in diff_html(file)], left_out) == (["@"] + ["+"] * len(lines), 0)
 
 
 @pytest.mark.parametrize(
