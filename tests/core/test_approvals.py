@@ -106,7 +106,6 @@ def test_a_pattern_without_a_star_is_the_whole_command() -> None:
         "cat <<E\n$(date)\nE",
         ". <(echo ls)",
         "alias c=curl; c x",
-        "f() ls",
         "parallel ::: ls",
         "((ls) && (ls))",
     ],

@@ -29,7 +29,7 @@ _MESSAGE = re.compile(r"\"\$\(cat <<'(\w+)'\n(?:(?!\1\n).*\n)*+\1\n\s*\)\"")
 _ARRAY = re.compile(r"\w+\+?=\([^()'\"`$]*\)")
 _BLANK = re.compile(r"(?:[ \t]|\\\n|#[^\n]*)+")
 _REDIRECTION = re.compile(r"\d*(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|&>>?")
-_OPERATOR = re.compile(r"&&|\|\|?|;;?|&|\n|\((?!\()|\)")
+_OPERATOR = re.compile(r"&&|\|\|?|;;?|&|\n|\([ \t]*\)|\((?!\()|\)")
 _LINE = re.compile(r"[^\n]*\n?")
 _QUOTED = re.compile(r"'[^']*'$")
 _BEHIND_WORD = " \t\n;&|()<>"
@@ -181,19 +181,6 @@ class _Tokens:
                 raise UnreadableError(f"the end {delimiter} of a here-document is missing")
 
 
-_State = Literal["start", "command", "closed", "for", "case", "patterns", "function", "body"]
-"""What is read: the start of a command, its words, what follows the end of a group, the words of `for` or `case`, a pattern
-of `case`, `()` behind the name of a function, or the start of the function's body."""
-_STATES_OF_OPENINGS: dict[str, _State] = {"for": "for", "case": "case"}
-_NEXT_STATES: dict[tuple[_State, str], _State] = {
-    ("for", ";"): "start",
-    ("for", "\n"): "start",
-    ("case", "in"): "patterns",
-    ("patterns", ")"): "start",
-    ("function", ")"): "body",
-}
-
-
 @dataclass(frozen=True)
 class _Group:
     """A group that is not closed: the word that opened it, and what holds for it and for the commands in it."""
@@ -201,7 +188,6 @@ class _Group:
     opening: str
     outer: Command
     inner: Command
-    is_function: bool
 
 
 class _Splitter:
@@ -216,15 +202,15 @@ class _Splitter:
         """What holds for all commands of a pipeline."""
         self._words: list[str] = []
         self._assignments: list[str] = []
-        self._state: _State = "start"
+        self._state: Literal["start", "command", "closed", "head"] = "start"
+        """What is read: the start of a command, its words, what follows a group, or the words behind `for` or `case`."""
 
     def add(self, part: str, is_word: bool) -> None:
         """Add a part. Raise UnreadableError if it is out of place."""
-        if self._state in ("for", "case", "patterns", "function", "body"):
-            self._skip(part, is_word)
-            return
         may_be_reserved = is_word and self._state in ("start", "closed")
-        if part == ")" or (may_be_reserved and part in _CLOSING.values()):
+        if self._state == "head":
+            self._skip(part, is_word)
+        elif part == ")" or (may_be_reserved and part in _CLOSING.values()):
             self._close(part)
         elif self._state == "start" and part in _CLOSING:
             self._open(part)
@@ -244,15 +230,11 @@ class _Splitter:
                 self._assignments.append(part)
 
     def _skip(self, part: str, is_word: bool) -> None:
-        """Skip what is no command, up to the next one."""
-        may_have = {"for": (), "case": ("\n",), "patterns": ("\n", "|", "("), "function": (), "body": ("\n",)}
-        if self._state == "patterns" and part == "esac":
-            self._close(part)
-        elif self._state == "body" and part in ("{", "("):
-            self._open(part, is_function=True)
-        elif following := _NEXT_STATES.get((self._state, part)):
-            self._state = following
-        elif part not in may_have[self._state] and (not is_word or part == "do" or self._state in ("function", "body")):
+        """Skip the words between `for` or `case` and the first command."""
+        end = ("in",) if self._groups[-1].opening == "case" else (";", "\n")
+        if part in end:
+            self._state = "start"
+        elif not is_word or part == "do":
             raise UnreadableError(f"`{part}` is out of place")
 
     def finish(self) -> Iterator[Command]:
@@ -266,22 +248,23 @@ class _Splitter:
         for index, command in enumerate(self._commands):
             yield replace(command, lost=self._lost(index), last=index + 1 == len(self._commands))
 
-    def _open(self, part: str, *, is_function: bool = False) -> None:
-        is_optional = self._around.optional or is_function or part not in "({"
-        inner = replace(self._around, optional=is_optional)
-        self._groups.append(_Group(part, self._around, inner, is_function))
+    def _open(self, part: str) -> None:
+        inner = replace(self._around, optional=self._around.optional or part not in "({")
+        self._groups.append(_Group(part, self._around, inner))
         self._around = inner
-        self._state = _STATES_OF_OPENINGS.get(part, "start")
+        self._state = "head" if part in ("for", "case") else "start"
 
     def _close(self, part: str) -> None:
+        opening = self._groups[-1].opening if self._groups else ""
+        if part == ")" and opening == "case":  # behind a pattern
+            self._words.clear()
+            self._state = "start"
+            return
         if self._state == "command":
             self._add_command("")
-        group = self._groups.pop() if self._groups else None
-        if group is None or _CLOSING[group.opening] != part or self._is_incomplete():
+        if _CLOSING.get(opening) != part or self._is_incomplete():
             raise UnreadableError(f"`{part}` is out of place")
-        if group.is_function and self._commands:
-            self._behind[-1] = ("()", len(self._groups))
-        self._around = group.outer
+        self._around = self._groups.pop().outer
         self._state = "closed"
 
     def _divide(self, part: str) -> None:
@@ -294,23 +277,27 @@ class _Splitter:
 
     def _end(self, operator: str) -> None:
         """End a command or a group with the operator behind it."""
-        is_branch = operator == ";;" and bool(self._groups) and self._groups[-1].opening == "case"
-        if operator == "(" and self._state == "command" and len(self._words) == 1 and not self._assignments:
-            self._words.clear()
-            self._state = "function"
+        if operator[0] == "(":
+            self._name_function(operator)
             return
-        if operator == "(" or (operator == ";;" and not is_branch):
-            raise UnreadableError(f"`{operator}` is out of place")
-        if self._state == "start" and operator != "\n" and not is_branch:
+        if self._state == "start" and operator not in ("\n", ";;"):
             raise UnreadableError(f"a command is missing before `{operator}`")
         if self._state == "command":
             self._add_command(operator)
-        elif self._state == "closed" and self._commands and self._behind[-1][0] != "()":
+        elif self._state == "closed" and self._commands:
             self._behind[-1] = (operator, len(self._groups))
         if operator != "|" and self._state != "start":
             self._around = self._groups[-1].inner if self._groups else Command()
             self._around = replace(self._around, fallback=self._around.fallback or operator == "||")
-        self._state = "patterns" if is_branch else "start"
+        self._state = "start"
+
+    def _name_function(self, operator: str) -> None:
+        """Take the word before `()` as the name of a function, whose body follows."""
+        if operator == "(" or len(self._words) != 1 or self._assignments:
+            raise UnreadableError("a `(` is out of place")
+        self._words.clear()
+        self._around = replace(self._around, optional=True)
+        self._state = "start"
 
     def _add_command(self, operator: str) -> None:
         command = replace(
