@@ -44,9 +44,12 @@ def _path(place: Place) -> str:
 
 def _may_get_programs(place: Place) -> bool:
     """Return whether the work may put a program into a folder of PATH, rather than install a package there."""
-    entries = (Path(os.path.normpath(place.folder / entry)) for entry in _path(place).split(os.pathsep) if entry)
-    own = (entry for entry in entries if entry.is_relative_to(place.workspace))
-    return any(folder.name != ".bin" and not (folder.parent / "pyvenv.cfg").exists() for folder in own)
+    for entry in filter(None, _path(place).split(os.pathsep)):
+        folder = Path(os.path.normpath(place.folder / entry))
+        is_environment = folder.name == ".bin" or (folder.parent / "pyvenv.cfg").exists()
+        if folder.is_relative_to(place.workspace) and not is_environment:
+            return True
+    return False
 
 
 def syntax_error(line: str) -> str:
@@ -83,17 +86,24 @@ def missing_words(program: Program, place: Place) -> Iterator[tuple[str, str]]:
     """Yield a message and a hint for each word of a command that is looked up on PATH and not found."""
     if program.clean or _is_unknown(program):
         return
-    is_passed_on = all(name in _TRANSPARENT or _PYTHON.fullmatch(name) for name in program.through)
-    words = [word for word in program.command.words[:1] if is_passed_on or word in program.through]
-    words += program.words[:1] if is_passed_on and not program.module else ()
-    for word in dict.fromkeys(words):
+    for word in _looked_up(program):
         is_name = _PLAIN.fullmatch(word) and "/" not in word and word not in _BUILTINS
-        if is_name and shutil.which(word, path=_path(place)) is None:
-            installed = _installed_here(word, place)
-            if installed:
-                yield f"{word}: not found", f"write {installed}"
-            elif not _may_get_programs(place):
-                yield f"{word}: not found", f"install {word}, or name another program in the goal file"
+        if not is_name or shutil.which(word, path=_path(place)):
+            continue
+        if installed := _installed_here(word, place):
+            yield f"{word}: not found", f"write {installed}"
+        elif not _may_get_programs(place):
+            yield f"{word}: not found", f"install {word}, or name another program in the goal file"
+
+
+def _looked_up(program: Program) -> Iterator[str]:
+    """Yield the words of a command that are looked up on PATH: its first one, and the program behind wrappers."""
+    is_passed_on = all(name in _TRANSPARENT or _PYTHON.fullmatch(name) for name in program.through)
+    first_words = program.command.words[:1]
+    if is_passed_on or first_words[:1] == program.through[:1]:
+        yield from first_words
+    if is_passed_on and not program.module and program.words[:1] != first_words:
+        yield from program.words[:1]
 
 
 def _installed_here(name: str, place: Place) -> str:
@@ -108,20 +118,39 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
     A missing script, module or test may be what the agent is to create. So may a program that a script of the workspace
     needs.
     """
-    line, output = result.command, result.feedback
-    module = _NO_MODULE.search(output) if result.exit_code == 1 else None
-    if module and module[2] in PYTHON_TOOLS and any(one.module and one.words[0] == module[2] for one in programs(line)):
-        hint = f"{module[1]} -m pip install {module[2].replace('_', '-')}"
-        return f"No module named {module[2]}; {hint}, in [workspace] setup if checks run in a fresh checkout"
+    if why := _missing_tool(result):
+        return why
     if result.reason == "not_found":
         return _not_started(result, place)
-    if "Illegal option -o pipefail" in output and "pipefail" in line:
+    if "Illegal option -o pipefail" in result.feedback and "pipefail" in result.command:
         return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
-    refused = _UNKNOWN_OPTION.search(output) if result.exit_code == PYTEST_USAGE else None
-    own = {word.partition("=")[0] for call in calls(line) if call.runner is PYTEST for word in call.arguments}
-    for option in (word.partition("=")[0] for word in (refused[1].split() if refused else ())):
-        if option in own and _OF_PLUGINS.match(option):
-            return f"pytest does not know {option}; install its plugin, or remove it from the goal file"
+    if result.exit_code == PYTEST_USAGE and (option := _refused_option(result)):
+        return f"pytest does not know {option}; install its plugin, or remove it from the goal file"
+    return ""
+
+
+def _missing_tool(result: ValidatorResult) -> str:
+    """Return that a tool is missing which the line starts by `python -m`, and how it is installed; else empty."""
+    found = _NO_MODULE.search(result.feedback) if result.exit_code == 1 else None
+    if found is None:
+        return ""
+    python, module = found.groups()
+    is_started = any(program.module and program.words[0] == module for program in programs(result.command))
+    if not is_started or module not in PYTHON_TOOLS:
+        return ""
+    hint = f"{python} -m pip install {module.replace('_', '-')}"
+    return f"No module named {module}; {hint}, in [workspace] setup if checks run in a fresh checkout"
+
+
+def _refused_option(result: ValidatorResult) -> str:
+    """Return an option of the line itself that belongs to a plugin of pytest and that pytest did not accept; else empty."""
+    arguments = [word for call in calls(result.command) if call.runner is PYTEST for word in call.arguments]
+    options = {word.partition("=")[0] for word in arguments}
+    refused = _UNKNOWN_OPTION.search(result.feedback)
+    for word in refused[1].split() if refused else ():
+        option = word.partition("=")[0]
+        if option in options and _OF_PLUGINS.match(option):
+            return option
     return ""
 
 

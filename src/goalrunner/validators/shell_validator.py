@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -23,14 +23,13 @@ from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.command_lines import obstacle, unexecutable_script
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.python_validators import PythonValidator
-from goalrunner.validators.runners import calls, reports_needed
+from goalrunner.validators.runners import Summary, calls, reports_needed
 from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of, name_of, passed_variables
 from goalrunner.validators.suites import Output, SuiteReader
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 LARGEST = 64_000_000
 """Bytes of a report of pytest; some 300,000 tests."""
-_PATH = re.compile(r"\b(PYTHONPATH=|PYTEST_PLUGINS=)")
 _Ending = Literal["skipped", "xfailed", "passed", "failed"]
 _RANK: dict[_Ending, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
 
@@ -46,15 +45,13 @@ def reporting(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, 
     # The name is not that of a file, so that pytest-cov does not count its lines.
     (folder / f"{plugin}.py").write_text(f"exec(compile({source!r}, '<goal report>', 'exec'))\n", encoding="utf-8")
     # Not in quotes: the line may be in quotes itself.
-    escaped = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(folder))
-    kept = {"PYTHONPATH=": f"{escaped}{os.pathsep}", "PYTEST_PLUGINS=": f"{plugin},"}
-    path, plugins = (env.get(name) for name in ("PYTHONPATH", "PYTEST_PLUGINS"))
-    own = {
-        **env,
-        "PYTHONPATH": os.pathsep.join(filter(None, (path, str(folder)))),
-        "PYTEST_PLUGINS": ",".join(filter(None, (plugins, plugin))),
-    }
-    return plugin, _PATH.sub(lambda found: found[0] + kept[found[0]], command), own
+    escaped_folder = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(folder))
+    command = re.sub(r"\bPYTHONPATH=", lambda name: f"{name[0]}{escaped_folder}{os.pathsep}", command)
+    command = re.sub(r"\bPYTEST_PLUGINS=", lambda name: f"{name[0]}{plugin},", command)
+    python_path = [*filter(None, [env.get("PYTHONPATH")]), str(folder)]
+    plugins = [*filter(None, [env.get("PYTEST_PLUGINS")]), plugin]
+    variables = {"PYTHONPATH": os.pathsep.join(python_path), "PYTEST_PLUGINS": ",".join(plugins)}
+    return plugin, command, {**env, **variables}
 
 
 class _File(Frozen):
@@ -137,23 +134,36 @@ _NO_TEST = (
 def contradiction(line: str, output: Output, report: Report | None, needed: int) -> tuple[str, str] | None:
     """Return why exit code 0 of a line does not count, and the rule for the agent; None if it does.
 
-    `needed` is the number of reports that there must be. Summaries of other programs than the line's own test runners
-    count at the end of the output only.
+    `needed` is the number of reports that there must be.
     """
     if report is not None and (problem := report.problem(needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    negated = any(program.command.negated for program in programs(line))
-    last = [summary for name in output.summaries if not negated and (summary := output.last(name))]
-    against = [summary for summary in last if summary.says and not output.text[summary.end :].strip()]
+    against = [*_at_the_end(line, output), *_of_calls(line, output, has_report=report is not None and report.files > 0)]
+    if not against:
+        return None
+    if against[0].says:
+        return f"exit 0, but its summary reports {against[0].says}", _FAILURES
+    return "exit 0, but no test ran", _NO_TEST
+
+
+def _at_the_end(line: str, output: Output) -> Iterator[Summary]:
+    """Yield summaries with failures that end the output, of whatever program."""
+    if any(program.command.negated for program in programs(line)):
+        return
+    for runner in output.summaries:
+        summary = output.last(runner)
+        if summary and summary.says and not output.text[summary.end :].strip():
+            yield summary
+
+
+def _of_calls(line: str, output: Output, *, has_report: bool) -> Iterator[Summary]:
+    """Yield summaries with failures, or without a test, of the runners that the line itself calls."""
     for call in calls(line):
         command, summary = call.program.command, output.last(call.runner.name)
-        is_reported = call.runner is PYTEST and report is not None and report.files > 0
+        is_reported = has_report and call.runner is PYTEST
         is_decisive = call.tests and not command.negated and (command.lost or command.last)
         if summary and is_decisive and not is_reported and (summary.says or summary.none_ran):
-            against.append(summary)
-    if against and against[0].says:
-        return f"exit 0, but its summary reports {against[0].says}", _FAILURES
-    return ("exit 0, but no test ran", _NO_TEST) if against else None
+            yield summary
 
 
 class ShellValidator(SpecValidator):
@@ -167,23 +177,27 @@ class ShellValidator(SpecValidator):
         reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, place.folder, place.workspace)
         place = replace(place, env=reader.environment(place.env))
         completion, report, needed = await self._run(context, place)
-        reported = report if report is not None and report.files else None
-        plain = context.scratch(".plain")
-        output, suite, named = await in_thread(reader.read, completion.output, plain, reported is not None)
+        has_report = report is not None and report.files > 0
+        output, suite, test_ids = await in_thread(reader.read, completion.output, context.scratch(".plain"), has_report)
         result = self._cut_short(completion) or await self._judged(context, completion, output, report, needed)
         if result.passed and suite.ended_early and result.exit_code == 0:
             result = ended_early(result, suite.ended_early)
         tests: dict[str, object] = {"suite": suite, "steady": not passed_variables(self._spec)}
-        tests["test_ids"] = tuple(sorted({*named, *(reported.ids if reported else ())})[:TEST_IDS])
-        if reported:
-            tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
-        result = result.model_copy(update=tests)
-        why = "" if result.passed else obstacle(result, place)
-        if not (result.passed or why or context.iteration):
-            why = unexecutable_script(result, place, "\n".join((context.objective, *context.criteria)))
-        if why:
-            result = result.model_copy(update={"cannot_run": True, "summary": why})
+        if report is not None and has_report:
+            test_ids += report.ids
+            tests |= {"tests_run": report.run, "tests_failed": report.failed}
+        tests["test_ids"] = tuple(sorted(set(test_ids))[:TEST_IDS])
+        result = self._blamed(result.model_copy(update=tests), context, place)
         return result, completion.output if completion.output.exists() else None
+
+    def _blamed(self, result: ValidatorResult, context: ValidationContext, place: Place) -> ValidatorResult:
+        """Return a red result as one that cannot run, if only a person can correct what is wrong."""
+        if result.passed:
+            return result
+        why = obstacle(result, place)
+        if not why and context.iteration == 0:
+            why = unexecutable_script(result, place, "\n".join((context.objective, *context.criteria)))
+        return result.model_copy(update={"cannot_run": True, "summary": why}) if why else result
 
     async def _run(self, context: ValidationContext, place: Place) -> tuple[Completion, Report | None, int]:
         """Run it; return the completion, the report of pytest if there is one, and the number of required reports."""
