@@ -6,7 +6,6 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROGRAM_FOLDERS, PROJECT_RUNNERS
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
+from goalrunner.validators.check_files import make_targets, package_scripts
 
 _MOST_FOLDERS = 6  # entries of `editable`; with more source folders, the default protection of tests is enough
 _SOURCES = {"py", "js", "jsx", "ts", "tsx", "mjs", "cjs", "rs", "go", "c", "h", "cc", "cpp", "java", "kt", "rb", "php"}
@@ -88,53 +88,65 @@ def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Proj
     return Project(tuple({found.command: found for found in commands}.values()), _editable(names, tests), not names)
 
 
-def _containing(names: Iterable[str], pattern: str, text: str, read: Read) -> str:
-    """Return the first file whose name and text match; empty if there is none."""
-    found = (name for name in sorted(names) if re.fullmatch(pattern, name))
-    return next((name for name in found if re.search(text, read(name), re.MULTILINE)), "")
-
-
 def _python(names: frozenset[str], tests: frozenset[str], read: Read, has: Callable[[str], bool]) -> Iterator[Found]:
     """Yield the command of pytest or unittest, then those of tox and nox."""
-    modules = [path for path in sorted(tests) if re.fullmatch(_TEST_MODULE, path)]
-    why = next(filter(None, (_containing(names, pattern, text, read) for pattern, text in _PYTEST)), "")
-    command = "pytest -q" if why else ""
-    if modules and not why:
-        folder, slash, _ = modules[0].partition("/")
-        is_package = not slash or f"{folder}/__init__.py" in names
-        command = "python3 -m unittest" if is_package else f"python3 -m unittest discover -s {folder}"
-        why = f"{modules[0]} uses unittest"
     settings = read("pyproject.toml")
-    program = command.partition(" ")[0]
-    starts = [f"{folder}/" for folder in PROGRAM_FOLDERS if has(f"{folder}/{program}")]
-    for runner in ("uv", "poetry"):
-        is_used = PROJECT_RUNNERS[runner] in names or (runner == "poetry" and "[tool.poetry" in settings)
-        if is_used and has(runner):
-            starts.append(f"{runner} run ")
-    if command:
-        yield Found(f"{starts[0] if starts else ''}{command}", why)
+    if tested := _pytest(names, read) or _unittest(names, tests):
+        yield replace(tested, command=f"{_start(tested.command, names, settings, has)}{tested.command}")
     if "tox.ini" in names or "[tool.tox" in settings:
         yield Found("tox", "tox.ini" if "tox.ini" in names else "pyproject.toml: [tool.tox]")
     if "noxfile.py" in names:
         yield Found("nox", "noxfile.py")
 
 
+def _pytest(names: Iterable[str], read: Read) -> Found | None:
+    """Return the command of pytest, with the first file that is a sign of it; None if there is none."""
+    for name_pattern, text_pattern in _PYTEST:
+        for name in sorted(names):
+            if re.fullmatch(name_pattern, name) and re.search(text_pattern, read(name), re.MULTILINE):
+                return Found("pytest -q", name)
+    return None
+
+
+def _unittest(names: frozenset[str], tests: Iterable[str]) -> Found | None:
+    modules = [path for path in sorted(tests) if re.fullmatch(_TEST_MODULE, path)]
+    if not modules:
+        return None
+    folder, slash, _ = modules[0].partition("/")
+    is_package = not slash or f"{folder}/__init__.py" in names
+    command = "python3 -m unittest" if is_package else f"python3 -m unittest discover -s {folder}"
+    return Found(command, f"{modules[0]} uses unittest")
+
+
+def _start(command: str, names: frozenset[str], settings: str, has: Callable[[str], bool]) -> str:
+    """Return what a command begins with to run in the project's own environment; empty if there is none."""
+    program = command.partition(" ")[0]
+    for folder in PROGRAM_FOLDERS:
+        if has(f"{folder}/{program}"):
+            return f"{folder}/"
+    for runner in ("uv", "poetry"):
+        is_used = PROJECT_RUNNERS[runner] in names or (runner == "poetry" and "[tool.poetry" in settings)
+        if is_used and has(runner):
+            return f"{runner} run "
+    return ""
+
+
 def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
     """Yield the test commands of npm, cargo, go and make."""
-    script = ""
-    with suppress(ValueError, AttributeError):  # no JSON, or other values than tables
-        script = " ".join(str(json.loads(read("package.json") or "{}").get("scripts", {}).get("test", "")).split())
+    script = package_scripts(read("package.json")).get("test", "")
     if script and "no test specified" not in script:
         manager = next((manager for manager, lock in PACKAGE_MANAGERS.items() if lock in names), "npm")
-        command = f"{manager} {'run test' if manager == 'bun' else 'test'}"
-        yield Found(command, f"package.json: scripts.test is {script}")
+        command = "bun run test" if manager == "bun" else f"{manager} test"
+        yield Found(command, f"package.json: scripts.test is {' '.join(script.split())}")
     if "Cargo.toml" in names:
         yield Found("cargo test", "Cargo.toml")
     if "go.mod" in names:
         yield Found("go test ./...", "go.mod")
-    make = next((name for name in MAKEFILES if name in names), "")
-    if make and (target := re.search(r"(?m)^(test|tests|check)\s*:(?!=)", read(make))):
-        yield Found(f"make {target[1]}", f"{make}: target {target[1]}")
+    makefile = next((name for name in MAKEFILES if name in names), "")
+    targets = make_targets(read(makefile)) if makefile else {}
+    target = next((target for target in targets if target in ("test", "tests", "check")), "")
+    if target:
+        yield Found(f"make {target}", f"{makefile}: target {target}")
 
 
 def _editable(names: frozenset[str], tests: frozenset[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 
 
 @dataclass(frozen=True)
-class TestRunner:
+class Runner:
     """A program that runs tests. Texts are lists of words."""
 
     name: str
@@ -33,7 +33,7 @@ class TestRunner:
 PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
 """pytest's exit codes for a usage error, and if no test was selected."""
 
-PYTEST = TestRunner(
+PYTEST = Runner(
     name="pytest",
     programs="pytest py.test",
     idle="--collect-only --collectonly --co --version -V -VV --help -h --fixtures --markers --setup-plan --setup-only",
@@ -41,8 +41,8 @@ PYTEST = TestRunner(
     varying="--testmon --picked --lf --last-failed",
     configuration=("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"),
 )
-UNITTEST = TestRunner(name="unittest", programs="unittest", idle="-h --help", filters="-k", is_module=True)
-JEST = TestRunner(
+UNITTEST = Runner(name="unittest", programs="unittest", idle="-h --help", filters="-k", is_module=True)
+JEST = Runner(
     name="jest",
     programs="jest jest.js",
     idle="--listTests --version --showConfig",
@@ -50,7 +50,7 @@ JEST = TestRunner(
     varying="--onlyChanged --onlyFailures --changedSince --lastCommit",
     configuration=("jest.config.*", "jest.setup.*", "setupTests.*"),
 )
-VITEST = TestRunner(
+VITEST = Runner(
     name="vitest",
     programs="vitest vitest.mjs",
     idle="list --version",
@@ -58,21 +58,21 @@ VITEST = TestRunner(
     varying="--changed",
     configuration=("vitest.config.*", "vitest.setup.*", "vitest.workspace.*", "vite.config.*"),
 )
-MOCHA = TestRunner(
+MOCHA = Runner(
     name="mocha",
     programs="mocha _mocha mocha.js",
     idle="--dry-run --version --help",
     filters="-g --grep -f --fgrep -i --invert",
     configuration=(".mocharc.*",),
 )
-NODE_TEST = TestRunner(
+NODE_TEST = Runner(
     name="node --test",
     programs="node",
     filters="--test-name-pattern --test-skip-pattern --test-only",
     option="--test",
 )
-GO_TEST = TestRunner(name="go test", programs="go", idle="-list -c -n", filters="-run -skip", commands="test")
-CARGO_TEST = TestRunner(
+GO_TEST = Runner(name="go test", programs="go", idle="-list -c -n", filters="-run -skip", commands="test")
+CARGO_TEST = Runner(
     name="cargo test",
     programs="cargo",
     idle="--no-run --list",
@@ -87,8 +87,8 @@ MAKE = frozenset({"make", "gmake"})
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which make looks for them."""
 
-PACKAGE_MANAGERS = {"npm": "package-lock.json", "pnpm": "pnpm-lock.yaml", "yarn": "yarn.lock", "bun": "bun.lock"}
-"""Programs that run the scripts of package.json, with their lock files."""
+PACKAGE_MANAGERS = {"pnpm": "pnpm-lock.yaml", "yarn": "yarn.lock", "bun": "bun.lock", "npm": "package-lock.json"}
+"""Programs that run the scripts of package.json, with their lock files; npm works with those of others as well."""
 
 PYTHON_TOOLS = frozenset(
     """

@@ -21,7 +21,7 @@ from goalrunner.core.tools import (
     TEST_RUNNERS,
     UNITTEST,
     VITEST,
-    TestRunner,
+    Runner,
 )
 
 
@@ -204,7 +204,7 @@ READERS: dict[str, Callable[[str], Iterator[Summary]]] = {
 class Call:
     """A runner that a command line calls directly."""
 
-    runner: TestRunner
+    runner: Runner
     arguments: tuple[str, ...]
     program: Program
 
@@ -228,7 +228,7 @@ def calls(line: str) -> tuple[Call, ...]:
     return tuple(found)
 
 
-def _arguments_of(runner: TestRunner, program: Program) -> tuple[str, ...] | None:
+def _arguments_of(runner: Runner, program: Program) -> tuple[str, ...] | None:
     """Return the arguments of a call of a runner; None if the program is not this runner."""
     if program.name not in runner.programs.split() or (runner.is_module and not program.module):
         return None
