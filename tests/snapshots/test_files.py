@@ -81,7 +81,7 @@ async def test_a_change_in_an_ignored_folder_asks_nothing(
 async def test_git_is_asked_about_a_large_workspace(
     store: SnapshotStore, workspace: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_MOST", 3)
+    monkeypatch.setattr(files, "MOST_TO_LOOK_AT", 3)
     first = await store.snapshot()
     calls.clear()
     assert await store.snapshot() == first

@@ -162,6 +162,9 @@ class CheckRunner:
         if context.iteration == 0 or not self._base.results:
             at_start = [result for result, _ in results.answers]
             self._base.keep(await with_uncollected(at_start, lambda path: self._store.read(base, path)))
+            # A fresh checkout has all files from the snapshot, the other environments only the protected ones.
+            whole = self.environment.kind == "checkout"
+            await self._store.verify(base, None if whole else start.protected(self._known_rules()))
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
         answers, missing = complete(results.answers, self._base, self._known_rules(), self._start.tests, free)
         green = bool(answers) and all(result.passed for result, _ in answers)

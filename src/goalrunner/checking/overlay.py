@@ -104,7 +104,8 @@ class UpperLayer:
         place = os.path.join(self.layer.root, path).rstrip("/")
         folder = os.path.dirname(place)
         with contextlib.suppress(OSError):
-            return os.lstat(place) if not path or os.path.realpath(folder) == folder else None
+            info = os.lstat(place)  # first: most paths that are to be hidden do not exist
+            return info if not path or os.path.realpath(folder) == folder else None
         return None
 
     def _is_hidden(self, path: str) -> bool:

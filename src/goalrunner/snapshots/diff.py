@@ -32,9 +32,8 @@ _BEGINNING = re.compile(rb"^[0-9a-f]{40,64} [0-9a-f]{40,64}\n", re.MULTILINE)
 _ROW = re.compile(rb":(\d+) (\d+) (\w+) (\w+) \w+\0([^\0]+)\0|\w+ \w+\n")
 """A path that differs, or the line that begins the comparison of two trees."""
 
-_NAME = re.compile(rb"\w\tcontent/([^\0]+)")
-_LINK = re.compile(rb"(?:^|\0)120000 blob (\w+)\tcontent/([^\0]+)")
-"""A path, and a symbolic link with its blob, in the output of `ls-tree -z`."""
+_LISTED = re.compile(rb"(\d+) blob (\w+)\tcontent/([^\0]+)")
+"""Mode, blob and path of a file in the output of `ls-tree -z`."""
 
 Step = dict[str, tuple[str, str]]
 """What differs between two snapshots: by path, what identifies its content before and after, empty where it does not exist."""
@@ -95,16 +94,20 @@ class SnapshotReader:
 
     async def listing(self, snapshot: Snapshot) -> tuple[list[str], dict[str, str]]:
         """Return all paths of a snapshot, and the targets of the kept symbolic links; ten times faster than `entries`."""
-        output = await self.git.ask("ls-tree", "-r", "-z", "--full-tree", snapshot.tree)
-        names = b"\0".join(_NAME.findall(output)).decode(errors="surrogateescape")
-        if "\\" in names or not names.replace("\0", "").isprintable():
-            paths = [shown(name) for name in _NAME.findall(output)]
+        rows = await self._rows_of(snapshot)
+        text = b"\0".join(name for _, _, name in rows).decode(errors="surrogateescape")
+        if "\\" in text or not text.replace("\0", "").isprintable():
+            paths = [shown(name) for _, _, name in rows]
         else:
-            paths = names.split("\0") if names else []
-        links = {shown(name): blob.decode() for blob, name in _LINK.findall(output)}
+            paths = text.split("\0") if rows else []
+        links = {shown(name): blob.decode() for mode, blob, name in rows if mode == b"120000"}
         targets = await self.contents({blob: path for path, blob in links.items()})
         unstored = await self.unstored(snapshot)
         return [*paths, *unstored], {path: os.fsdecode(targets[blob]) for path, blob in links.items()}
+
+    async def _rows_of(self, snapshot: Snapshot) -> list[tuple[bytes, bytes, bytes]]:
+        """Return mode, blob and path of all kept files, in bytes."""
+        return _LISTED.findall(await self.git.ask("ls-tree", "-r", "-z", "--full-tree", snapshot.tree))
 
     async def contents(self, paths: Mapping[str, str]) -> dict[str, bytes]:
         """Return the content of kept files by its id; `paths` has the path of each id, for errors.

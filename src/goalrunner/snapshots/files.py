@@ -45,13 +45,11 @@ class Sorter:
     def sort(self, paths: Collection[bytes]) -> Sorted:
         """Classify paths; one below a link does not exist."""
         result = Sorted()
-        real: dict[bytes, bool] = {}
+        folders = {b"": self.is_folder(b"")}
         for path in sorted(paths):
-            folder = os.path.dirname(path)
-            if folder not in real:
-                real[folder] = self.is_folder(folder)
+            is_reached = self._is_reached(path.rpartition(b"/")[0], folders)
             try:
-                info = os.lstat(os.path.join(self._root, path)) if real[folder] else None
+                info = os.lstat(os.path.join(self._root, path)) if is_reached else None
                 entry = self._unstored(path, info) if info else None
             except FileNotFoundError:
                 info = entry = None
@@ -62,6 +60,16 @@ class Sorter:
             else:
                 result.storable.append(path)
         return result
+
+    def _is_reached(self, folder: bytes, known: dict[bytes, bool]) -> bool:
+        """Return what `is_folder` returns, with one look at each of many folders."""
+        if folder not in known:
+            is_real = False
+            if self._is_reached(folder.rpartition(b"/")[0], known):
+                with contextlib.suppress(OSError):
+                    is_real = stat.S_ISDIR(os.lstat(os.path.join(self._root, folder)).st_mode)
+            known[folder] = is_real
+        return known[folder]
 
     def changed_since(self, paths: Collection[bytes], second: int) -> set[bytes]:
         """Return the paths whose inode changed in that second of the epoch or later."""
@@ -78,7 +86,8 @@ class Sorter:
 
     def _unstored(self, path: bytes, info: os.stat_result) -> Entry | None:
         """Return the entry of a file whose content is not kept; None for other files."""
-        parts = path.lower().split(b"/")
+        lowered = path.lower()
+        parts = lowered.split(b"/") if b".git" in lowered else []
         is_link = stat.S_ISLNK(info.st_mode)
         # Git reserves `.git` in any case, and links named `.gitmodules`.
         is_reserved = b".git" in parts or (is_link and b".gitmodules" in parts)
@@ -124,8 +133,8 @@ def read_manifest(data: bytes) -> dict[str, Entry]:
     return {path: Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
 
 
-_MOST = 4_000
-"""Files and folders; git is faster in a larger workspace."""
+MOST_TO_LOOK_AT = 300
+"""Files and folders; in a larger workspace, git is asked."""
 _COARSE = 3_000_000_000
 """Nanoseconds: some file systems keep times in steps of one or two seconds."""
 _RACY_BYTES = 4_000_000
@@ -183,7 +192,7 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
                 if now - max(info.st_ctime_ns, info.st_mtime_ns) < _COARSE:
                     bytes_left -= info.st_size
                     look.racy[path] = content_hash(entry.path, info.st_mode) if bytes_left >= 0 else b""
-            if len(look.files) + len(look.names) > _MOST:
+            if len(look.files) + len(look.names) > MOST_TO_LOOK_AT:
                 return None
     except OSError:
         return None

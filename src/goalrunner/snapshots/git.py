@@ -138,16 +138,20 @@ class Git:
         tree: Path | None = None,
         index: Path | None = None,
         repository: Path | None = None,
+        objects: Path | None = None,
     ) -> Answer:
         """Make one call. Raise WorkspaceError if git cannot be started, GitFailed if it takes too long.
 
         `tree` is the work tree and the current folder; without one the call sees only the store. `index` and
-        `repository` replace those of the store.
+        `repository` replace those of the store. `objects` is a folder of objects that are read as well.
         """
         folder = tree or repository or self.store
         argv: list[str | bytes] = [self._program, *_OPTIONS, f"--git-dir={repository or self.store}"]
         argv += [f"--work-tree={tree}"] if tree else []
         environ = {**self._environ, **({"GIT_INDEX_FILE": str(index)} if index else {})}
+        if objects:
+            quoted = str(objects).replace("\\", "\\\\").replace('"', '\\"')
+            environ["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = f'"{quoted}"'
         if arguments[0] == "check-ignore":  # does not support literal paths
             del environ["GIT_LITERAL_PATHSPECS"]
         try:

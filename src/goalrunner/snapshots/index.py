@@ -12,7 +12,7 @@ from functools import partial
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.files import Sorter
+from goalrunner.snapshots.files import MOST_TO_LOOK_AT, Sorter
 from goalrunner.snapshots.git import Answer, Git, GitFailed, both
 from goalrunner.snapshots.objects import ONE_PACK, Entry
 from goalrunner.snapshots.repositories import Start
@@ -27,13 +27,15 @@ _MANY = 1_000
 class Index:
     """The index, and the files that it cannot hold. Used by one task at a time."""
 
-    def __init__(self, git: Git, start: Start, sorter: Sorter, *, packs: bool) -> None:
+    def __init__(self, git: Git, start: Start, sorter: Sorter, *, packs: bool, known: Collection[bytes] = ()) -> None:
+        """`known` are paths whose content the store may have already; then reading a file writes nothing."""
         self._git = git
         self._ask = partial(git.ask, tree=git.workspace)
         self._start = start
         self._rules = f"--exclude-from={start.rules}"
         self._sorter = sorter
         self._bulk = ONE_PACK if packs else ()
+        self._known = frozenset(known)
         self._racy = frozenset[bytes]()
         with contextlib.suppress(FileNotFoundError):
             self._racy = frozenset((git.store / "racy").read_bytes().split(b"\0")[:-1])
@@ -42,15 +44,19 @@ class Index:
         self._written = ""
         self.folders: set[bytes] = {b""}
         """Every folder that contains, or contained, a watched path."""
+        self.is_large = False
+        """Whether the workspace has so many files that only git looks at them."""
 
     async def settle(self, tracked_by_user: Collection[bytes] | None) -> None:
         """Prepare the index for the first snapshot: remove what this start ignores, unless the user's repository tracks it.
 
         `tracked_by_user` is None if the start was saved before.
         """
-        if tracked_by_user is not None:
+        held = set(await self._listed())
+        if tracked_by_user is not None and not held.issuperset(tracked_by_user):
             await self.update()
-        held, ignored = map(set, await both(self._listed(), self._listed("--ignored", self._rules)))
+            held = set(await self._listed())
+        ignored = set(await self._listed("--ignored", self._rules))
         if tracked_by_user is not None:
             hidden = ignored.intersection(tracked_by_user) | set(tracked_by_user).difference(held)
             found = await asyncio.to_thread(self._sorter.sort, hidden)
@@ -60,6 +66,7 @@ class Index:
         self._written = ""
         self._write_racy(self._racy - (ignored - self._tracked))
         self._know(held)
+        self.is_large = len(held) > MOST_TO_LOOK_AT
 
     async def update(self) -> tuple[str, dict[bytes, Entry]]:
         """Read what changed; return the tree and the entries that are not in it. Raise WorkspaceError."""
@@ -99,11 +106,11 @@ class Index:
         self._write_racy(self._racy | frozenset(paths))
 
     def _know(self, paths: Iterable[bytes]) -> None:
-        for path in paths:
-            folder = os.path.dirname(path)
-            while folder not in self.folders:
-                self.folders.add(folder)
-                folder = os.path.dirname(folder)
+        for folder in {path.rpartition(b"/")[0] for path in paths}:
+            above = folder
+            while above not in self.folders:
+                self.folders.add(above)
+                above = above.rpartition(b"/")[0]
 
     async def _look(self) -> tuple[set[bytes], set[bytes]]:
         """Return what differs from the index: changed paths, and other paths."""
@@ -163,11 +170,18 @@ class Index:
             await self._ask("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines))
 
     async def _add(self, paths: list[bytes]) -> None:
+        if not paths:
+            return
+        self._write_racy(self._racy | frozenset(paths))  # in case this process is killed
+        known = [path for path in paths if path in self._known]
+        others = [path for path in paths if path not in self._known]
+        await self._store(known)
+        await self._store(others, *(self._bulk if len(others) >= _MANY else ()))
+
+    async def _store(self, paths: list[bytes], *options: str) -> None:
         if paths:
-            self._write_racy(self._racy | frozenset(paths))  # in case this process is killed
-            bulk = self._bulk if len(paths) >= _MANY else ()
             stdin = b"".join(path + b"\0" for path in paths)
-            await self._ask(*bulk, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin)
+            await self._ask(*options, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin)
 
     def _write_racy(self, paths: frozenset[bytes]) -> None:
         if paths != self._racy:

@@ -173,15 +173,15 @@ async def ignore_rules(git: Git, parent: Repository | None, home: Path) -> tuple
     closed = frozenset(path.rstrip(b"/") for path in answer.split(b"\0") if path.endswith(b"/"))
     lines = _from_above(git.workspace, parent) if parent else []
     repositories: list[Repository] = []
-    for folder, has_repository in await asyncio.to_thread(lambda: list(_folders(git.workspace, closed))):
-        place = git.workspace / os.fsdecode(folder)
-        repository = repository_at(place) if has_repository else None
+    for folder, names in await asyncio.to_thread(lambda: list(_folders(git.workspace, closed))):
+        place = git.workspace / os.fsdecode(folder) if names else git.workspace
+        repository = repository_at(place) if b".git" in names else None
         if repository:
             repositories.append(repository)
             # Only its own rules apply to a nested repository.
             lines += [b"!/" + literal(folder) + b"/**"] if folder else []
             lines += below(content(repository.common / "info" / "exclude"), folder)
-        if not os.path.islink(place / ".gitignore"):  # also False in a folder that cannot be read
+        if b".gitignore" in names and not (place / ".gitignore").is_symlink():
             lines += below(content(place / ".gitignore"), folder)
     if home.is_relative_to(git.workspace):
         lines.append(b"/" + literal(os.fsencode(home.relative_to(git.workspace))) + b"/")
@@ -202,8 +202,12 @@ async def tracked_paths(git: Git, repositories: list[Repository]) -> set[bytes]:
             words = answer.errors.decode("utf-8", "replace").strip()
             hint = f"see what `git -C {repository.root} status` says"
             raise WorkspaceError(f"the index of {repository.root} cannot be read: {words}", hint)
+        listed = answer.output.split(b"\0")[:-1]
+        if repository.root == git.workspace:
+            paths.update(listed)
+            continue
         root, outer = os.fsencode(repository.root) + b"/", os.fsencode(git.workspace) + b"/"
-        found = (root + path for path in answer.output.split(b"\0")[:-1])
+        found = (root + path for path in listed)
         paths |= {path.removeprefix(outer) for path in found if path.startswith(outer)}
     return paths
 
@@ -217,8 +221,11 @@ def _from_above(workspace: Path, parent: Repository) -> list[bytes]:
     return lines
 
 
-def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield every folder that is not ignored, outer ones first, and whether it contains `.git`."""
+_NAMES = frozenset({b".git", b".gitignore"})
+
+
+def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes, frozenset[bytes]]]:
+    """Yield every folder that is not ignored, outer ones first, and which of `_NAMES` it contains."""
     root = os.fsencode(workspace)
     waiting = [b""]
     while waiting:
@@ -230,6 +237,6 @@ def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes,
         except OSError as error:
             if not folder:
                 raise WorkspaceError(f"{shown(root)} cannot be read: {error.strerror}") from error
-        yield folder, any(entry.name == b".git" for entry in entries)
-        inner = [entry for entry in entries if entry.name != b".git" and entry.is_dir(follow_symlinks=False)]
-        waiting += {os.path.join(folder, entry.name) for entry in inner} - closed
+        yield folder, _NAMES.intersection(entry.name for entry in entries)
+        inner = [entry.name for entry in entries if entry.name != b".git" and entry.is_dir(follow_symlinks=False)]
+        waiting += {os.path.join(folder, name) for name in inner} - closed

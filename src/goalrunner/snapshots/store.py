@@ -17,14 +17,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from goalrunner.core.errors import UsageError, WorkspaceError, os_errors
+from goalrunner.core.errors import UsageError, WorkspaceError, os_errors, some
 from goalrunner.core.observation import Change, Snapshot
-from goalrunner.snapshots import objects
+from goalrunner.snapshots import objects, user_index
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.files import LARGE, Look, Sorter, content_hash, look_at, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
-from goalrunner.snapshots.objects import Claim, Entry, raw, shown
+from goalrunner.snapshots.objects import Claim, Entry, object_id, raw, shown
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
 
 
@@ -55,6 +55,8 @@ class SnapshotStore(SnapshotReader):
         git = Git(self.folder, self.workspace, os.environ if environ is None else environ)
         super().__init__(git, Patterns((*CACHES, *outputs), own=not outputs))
         self._states = RepositoryStates(git)
+        self._large = large
+        self._is_first = True
         self._parent: Repository | None = None
         self._claim: Claim | None = None
         self._run = start.parent.name if start is not None else ""
@@ -85,7 +87,7 @@ class SnapshotStore(SnapshotReader):
                     return await self._take(await self._ready())
                 except GitFailed:  # a power cut damaged the index or an object: create both again
                     self._index = self._seen = None
-                    (self.folder / "index").unlink(missing_ok=True)
+                    await asyncio.to_thread(user_index.forget_index, self.folder)
                     return await self._take(await self._ready())
             except OSError as error:
                 hint = "check that the disk has space and that GOAL_HOME is writable"
@@ -189,7 +191,8 @@ class SnapshotStore(SnapshotReader):
         # Left by a process that was killed: this object holds the lock.
         (self.folder / "index.lock").unlink(missing_ok=True)
         packs, _ = await both(objects.packs_well(self.git), self._begin())
-        index = Index(self.git, self._start, self._sorter, packs=packs)
+        known = await self._take_over()
+        index = Index(self.git, self._start, self._sorter, packs=packs, known=known)
         await index.settle(self._tracked)
         await self.git.run("gc", "--auto", "--quiet")
         self._index = index
@@ -202,6 +205,53 @@ class SnapshotStore(SnapshotReader):
             lines, repositories = await ignore_rules(self.git, self._parent, self._home)
             await asyncio.to_thread(self._start.write, lines, await head_of(self.git))
             self._tracked = await tracked_paths(self.git, [*repositories, *([self._parent] if self._parent else [])])
+
+    async def _take_over(self) -> Collection[bytes]:
+        """Let a new store begin with what the user's repository knows; return the paths whose content it may have.
+
+        Not later in a run: the agent can write that repository.
+        """
+        repository = self._parent or repository_at(self.workspace)
+        is_new = self._is_first and self._tracked is not None and not (self.folder / "index").exists()
+        self._is_first = False
+        if not is_new or repository is None or not await user_index.take_over(self.git, repository, self._large):
+            return ()
+        return self._tracked or ()
+
+    async def verify(self, snapshot: Snapshot, paths: Collection[str] | None = None) -> None:
+        """Compare files with a snapshot if their content was taken over from the index of the user's repository.
+
+        `paths` are all by default. To be called before the agent works. Raise WorkspaceError if the index was wrong.
+        """
+        unread = user_index.taken_over(self.folder)
+        if paths is not None:
+            unread &= set(map(raw, paths))
+        if not unread:
+            return
+        recorded = {shown(path): blob.decode() for _, blob, path in await self._rows_of(snapshot) if path in unread}
+        read = await self._hashed(unread)
+        differing = {path for path, blob in read.items() if recorded.get(path, blob) != blob}
+        if differing and (wrong := differing - await self._differing(snapshot, await self.snapshot())):
+            async with self._turn:
+                (await self._ready()).doubt(map(raw, wrong))
+                self._seen = None
+            raise WorkspaceError(
+                f"{some(sorted(wrong))}: the index of the repository names another content than the file has, "
+                "although the file did not change",
+                "see what git says after `touch`; then start a new run, which reads the file itself",
+            )
+        await asyncio.to_thread(user_index.note_verified, self.folder, unread)
+
+    async def _hashed(self, paths: Collection[bytes]) -> dict[str, str]:
+        """Return the blobs that files and links would have now, by path."""
+        present = (await asyncio.to_thread(self._sorter.sort, paths)).storable
+        places = [(path, os.path.join(self._root, path)) for path in present]
+        links = {path: object_id("blob", os.readlink(place)) for path, place in places if os.path.islink(place)}
+        files = [path for path in present if path not in links]
+        stdin = b"".join(path + b"\n" for path in files)
+        output = await self.git.ask("hash-object", "--no-filters", "--stdin-paths", stdin=stdin, tree=self.workspace)
+        hashes = links | dict(zip(files, output.decode().split(), strict=True))
+        return {shown(path): blob for path, blob in hashes.items()}
 
     async def _take(self, index: Index) -> Snapshot:
         content, unstored = await self._read(index)
@@ -227,7 +277,7 @@ class SnapshotStore(SnapshotReader):
 
     async def _look(self, index: Index) -> Look | None:
         """Look at the workspace; git says what is ignored if names have changed. Return None in a large workspace."""
-        if index.misses_tracked:
+        if index.is_large or index.misses_tracked:
             self._ignored = None
             return None
         if self._ignored:
@@ -238,7 +288,8 @@ class SnapshotStore(SnapshotReader):
         ignored = await index.ignored()
         look = await asyncio.to_thread(look_at, self._root, ignored)
         # A path that appeared between the two is in the names, but may be missing in the list.
-        self._ignored = (look, ignored) if await index.ignored() == ignored else None
+        is_listed = look is None or await index.ignored() == ignored
+        self._ignored = (look, ignored) if is_listed else None
         return look
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
