@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.checking.protection import Protection
+from goalrunner.checking.protection import Protection, StartFiles
 from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
 from goalrunner.validators import fewer_tests as module
 from goalrunner.validators.fewer_tests import BaseResults, compared, complete, missing_tests, needed, with_uncollected
@@ -222,7 +222,7 @@ def test_counts_decide_if_all_tests_of_the_start_are_protected(
 ) -> None:
     base = BaseResults(None)
     base.keep([result(count(3))])
-    ((now, _),), labels = complete([(result(count(2)), None)], base, rules, tests, ())
+    ((now, _),), labels = complete([(result(count(2)), None)], base, rules, StartFiles(tests), ())
     assert now.passed is not passed
     assert bool(labels) is not passed
 

@@ -166,7 +166,7 @@ class CheckRunner:
             whole = self.environment.kind == "checkout"
             await self._store.verify(base, None if whole else start.protected(self._known_rules()))
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
-        answers, missing = complete(results.answers, self._base, self._known_rules(), self._start.tests, free)
+        answers, missing = complete(results.answers, self._base, self._known_rules(), self._start, free)
         green = bool(answers) and all(result.passed for result, _ in answers)
         found = [*labels(plan, green=green), *needed]
         if results.flaky:
@@ -246,7 +246,7 @@ class CheckRunner:
         for appeared in (False, True) if plan.appeared else (False,):
             theirs = await self._run_plan(plan, context, appeared=appeared, agents_checks=True)
             free = (*plan.allowed, *plan.differences)
-            answers, _ = complete(theirs.answers, self._base, self._known_rules(), self._start.tests, free)
+            answers, _ = complete(theirs.answers, self._base, self._known_rules(), self._start, free)
             if theirs.green and all(result.passed for result, _ in answers):
                 paths = tuple(item.path for item in plan.differences)
                 changed = ChangedChecks(key=plan.key, paths=paths, results=tuple(result for result, _ in answers))

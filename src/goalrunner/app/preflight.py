@@ -20,7 +20,7 @@ from goalrunner.checking.environment import Kind
 from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.overlay import probe, scratch_candidates
-from goalrunner.checking.protection import Protection
+from goalrunner.checking.protection import Protection, StartFiles
 from goalrunner.checking.undo import replay
 from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
@@ -135,7 +135,7 @@ def describe_checks(
     scripts |= goal_file_rule(goal_file, workspace)
     protection = Protection(config.protect, config.editable, config.allow, scripts)
     paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
-    held = sorted(protection.protected(paths))
+    held = sorted(StartFiles(paths).protected(protection))
     yield "protected", some(held, _NAMED) if held else "no file"
     names = listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
     ignored = Classifier(workspace, names, config.dependencies)

@@ -180,7 +180,7 @@ class Protection:
 
         `files` are those in which tests ran at the start.
         """
-        if self.editable or (self.protect and any(self._protect.matches(start.paths))):
+        if self.editable or start.matching(self._protect):
             return self
         # A pattern that matches nothing, such as a misspelled folder, must not protect less than no pattern.
         tests = start.tests if self.protect else ()
@@ -188,21 +188,14 @@ class Protection:
         named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
         return self._with(named | self.scripts)
 
-    def protected(self, paths: Collection[str]) -> list[str]:
-        """Return those of many paths of the start that have a rule, and that `allow` does not take out."""
+    def protected(self, start: StartFiles) -> list[str]:
+        """Return the paths of the start that have a rule, and that `allow` does not take out."""
         if self.mode == "editable":
-            by_key = (path for path, free in zip(paths, self._editable.matches(paths), strict=True) if not free)
+            candidates = start.matching(self._editable, is_wanted=False)
         else:
-            lines = (*self.protect, *TESTS, *RUNNER_CONFIGURATION, *CHECKER_CONFIGURATION, *MANIFESTS)
-            # Without those that exclude paths, one expression decides; `rule` excludes them.
-            candidates = _Matcher([line for line in lines if not line.startswith("!")], own=True)
-            by_key = (path for path, is_one in zip(paths, candidates.matches(paths), strict=True) if is_one)
-        by_name = filter(self._is_named, paths)
-        return [path for path in {*by_key, *by_name} if self.rule(path) and not self.allowed(path)]
-
-    def _is_named(self, path: str) -> bool:
-        name = _folded(path)
-        return name in self._scripts or any(name.startswith(f"{folder}/") for folder in self._below)
+            candidates = start.matching(_BY_NAME) | start.matching(self._protect)
+        candidates |= start.named(self._scripts, self._below)
+        return [path for path in candidates if self.rule(path) and not self.allowed(path)]
 
     def with_link_targets(self, links: Mapping[str, str]) -> Protection:
         """Return these rules with what protected links lead to: if `tests` is a link to `suite`, `suite` is protected.
@@ -227,19 +220,31 @@ class Protection:
 class StartFiles:
     """The paths of the start of a run. What rules need to know about all of them is computed once."""
 
-    def __init__(self, paths: Collection[str], links: Mapping[str, str] | None = None) -> None:
+    def __init__(self, paths: Iterable[str], links: Mapping[str, str] | None = None) -> None:
         """`links` are the targets of the symbolic links among the paths."""
-        self.paths = frozenset(paths)
+        self._sorted = sorted(paths)
+        self.paths = frozenset(self._sorted)
         self.links = dict(links or {})
+        text = "\n".join(self._sorted)
+        self._spellings = text.lower().split("\n") if text.isascii() else [_folded(path) for path in self._sorted]
         self._followed: tuple[Protection, Protection] | None = None
         self._protected: tuple[Protection, frozenset[str]] | None = None
+
+    def matching(self, matcher: _Matcher, *, is_wanted: bool = True) -> set[str]:
+        """Return the paths that match, or with `is_wanted` = False those that do not."""
+        results = matcher.matches(self._spellings)
+        return {path for path, matches in zip(self._sorted, results, strict=False) if matches is is_wanted}
+
+    def named(self, names: Collection[str], folders: Collection[str]) -> set[str]:
+        """Return the paths with one of these names, or below one of the folders; in one spelling."""
+        below = tuple(f"{folder}/" for folder in folders)
+        spelled = zip(self._sorted, self._spellings, strict=False)
+        return {path for path, name in spelled if name in names or (below and name.startswith(below))}
 
     @cached_property
     def tests(self) -> tuple[str, ...]:
         """The tests by their names, sorted."""
-        return tuple(
-            sorted(path for path, is_one in zip(self.paths, is_test.matches(self.paths), strict=True) if is_one)
-        )
+        return tuple(sorted(self.matching(is_test)))
 
     @cached_property
     def test_folders(self) -> frozenset[str]:
@@ -270,7 +275,7 @@ class StartFiles:
     def protected(self, protection: Protection) -> frozenset[str]:
         """Return the protected paths; computed again only for other rules."""
         if self._protected is None or self._protected[0] is not protection:
-            self._protected = protection, frozenset(protection.protected(self.paths))
+            self._protected = protection, frozenset(protection.protected(self))
         return self._protected[1]
 
 
@@ -326,9 +331,9 @@ class _Matcher:
     def __call__(self, path: str) -> bool:
         return self._patterns.match(_folded(path))
 
-    def matches(self, paths: Iterable[str]) -> Iterator[bool]:
-        """Return for each path whether a pattern matches it."""
-        return self._patterns.matches(map(_folded, paths))
+    def matches(self, spellings: Iterable[str]) -> Iterator[bool]:
+        """Return for each path, in one spelling, whether a pattern matches it."""
+        return self._patterns.matches(spellings)
 
     def pattern(self, path: str) -> str | None:
         """Return the pattern that matches, as it was written."""
@@ -348,3 +353,5 @@ configures_runners = _Matcher(RUNNER_CONFIGURATION, own=True)
 """Whether a path configures a test runner by its name."""
 _CHECKERS = _Matcher(CHECKER_CONFIGURATION, own=True)
 _MANIFESTS = _Matcher(MANIFESTS, own=True)
+_BY_NAME = _Matcher((*TESTS, *RUNNER_CONFIGURATION, *CHECKER_CONFIGURATION, *MANIFESTS), own=True)
+"""Whether one of the tables names a path."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
-from goalrunner.checking.protection import Difference, Protection
+from goalrunner.checking.protection import Difference, Protection, StartFiles
 from goalrunner.core.errors import some
 from goalrunner.core.labels import Label
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
@@ -94,19 +94,19 @@ def complete(
     answers: Sequence[Answer],
     base: BaseResults,
     rules: Protection,
-    tests: Collection[str],
+    start: StartFiles,
     free: Sequence[Difference],
 ) -> tuple[tuple[Answer, ...], tuple[str, ...]]:
     """Return the answers, red if a protected test of the start did not run, and their labels.
 
-    `tests` are the paths of the tests of the start. The files of `free` may lose tests.
+    The files of `free` may lose tests.
     """
     changed = {item.path for item in free}
 
     def is_protected(path: str) -> bool:
         return path not in changed and rules.rule(path) is not None and not rules.allowed(path)
 
-    suite = bool(tests) and not free and len(rules.protected(tests)) == len(tests)
+    suite = bool(start.tests) and not free and start.protected(rules).issuperset(start.tests)
 
     def is_needed(path: str) -> bool:
         return suite if path.startswith(GO) else is_protected(path)

@@ -1,0 +1,163 @@
+"""The first index of a store, made of what the index of the user's repository says, so that fewer files are read.
+
+The content is copied from the user's repository into one pack of the store, which git does several times faster than it
+compresses files. The store needs nothing of the repository afterwards: the user may prune or remove it. Nothing is
+written there; objects that are shared as alternates or hard links would get new times whenever git meets them again.
+
+An index can be wrong. An earlier agent may have set flags with which git overlooks changes, or written any blob for a file
+whose times and size are right. Entries that have flags, conflicts, filters or another size than their blob are left out,
+and so are files that changed in the last second before the index was written: the store reads these files itself. All
+other paths are noted as taken over. Before anything rests on their content, `SnapshotStore.verify` compares it with the
+files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from goalrunner.records.files import write_whole
+from goalrunner.snapshots.git import Git, GitFailed, Repository
+
+_TAKEN_OVER = "taken-over"
+"""The file of the store with the paths whose content was not read."""
+
+_HEAD = struct.Struct(">10I20sH")
+"""The beginning of an entry of an index: times, device, inode, mode, owner, size, blob, and flags."""
+_LENGTH = 0x0FFF
+"""The part of the flags with the length of the path. The others tell of conflicts, and of what git is to overlook."""
+_EXTENDED = 0x4000
+"""The flag of an entry with two more bytes of flags."""
+_MODES = frozenset({0o100644, 0o100755, 0o120000})
+_FILTERS = ("filter", "working-tree-encoding")
+"""Attributes with which a blob can have other bytes than its file, and the same size."""
+
+
+class _Entry(NamedTuple):
+    """A file or link, without flags or conflict."""
+
+    path: bytes
+    blob: str
+    size: int
+    head: bytes
+    """The beginning of the entry, as the index has it."""
+
+
+async def take_over(git: Git, repository: Repository, large: int) -> bool:
+    """Copy objects of a repository into a new store, and write the store's index; return whether that was done.
+
+    Files with more than `large` bytes are left out.
+    """
+    below = os.fsencode(os.path.relpath(git.workspace, repository.root)) + b"/"
+    prefix = b"" if below == b"./" else below
+    try:
+        entries = [entry for entry in _read(repository.index) if entry.path.startswith(prefix)]
+        sizes = await _copied_objects(git, repository, {entry.blob for entry in entries}, large)
+        filtered = await _filtered(git, repository, [entry.path for entry in entries])
+    except (OSError, ValueError, struct.error, GitFailed):  # of another format, or objects are missing
+        return False
+    trusted = [entry for entry in entries if sizes.get(entry.blob) == entry.size and entry.path not in filtered]
+    paths = [entry.path.removeprefix(prefix) for entry in trusted]
+    parts = [_written(entry.head, path) for entry, path in zip(trusted, paths, strict=True)]
+    data = b"DIRC" + struct.pack(">2I", 2, len(parts)) + b"".join(parts)
+    write_whole(git.store / _TAKEN_OVER, b"".join(path + b"\0" for path in paths), lasting=False)
+    write_whole(git.store / "index", data + hashlib.sha1(data, usedforsecurity=False).digest(), lasting=False)
+    return True
+
+
+def taken_over(store: Path) -> set[bytes]:
+    """Return the paths whose content the index of the user's repository named, and that were not verified since."""
+    try:
+        return {*(store / _TAKEN_OVER).read_bytes().split(b"\0")} - {b""}
+    except FileNotFoundError:
+        return set()
+
+
+def note_verified(store: Path, paths: Iterable[bytes]) -> None:
+    """Note that the content of these paths was compared with the files. Raise OSError."""
+    left = taken_over(store).difference(paths)
+    write_whole(store / _TAKEN_OVER, b"".join(path + b"\0" for path in sorted(left)), lasting=False)
+
+
+def forget_index(store: Path) -> None:
+    """Remove the index of a store, so that every file is read again. Raise OSError."""
+    (store / "index").unlink(missing_ok=True)
+    (store / _TAKEN_OVER).unlink(missing_ok=True)
+
+
+def _read(index: Path) -> Iterator[_Entry]:
+    """Yield the entries of an index that can be believed. Raise OSError, ValueError or struct.error."""
+    info, data = index.stat(), index.read_bytes()
+    if data[:4] != b"DIRC" or hashlib.sha1(data[:-20], usedforsecurity=False).digest() != data[-20:]:
+        raise ValueError(f"{index} is no index with a checksum")
+    # A file that changed in the second in which the index was written may have changed again unnoticed. The time of
+    # modification can be set to any value, the other one cannot.
+    written = int(min(info.st_mtime, info.st_ctime))
+    version, count = struct.unpack_from(">2I", data, 4)
+    place, path = 12, b""
+    for _ in range(count):
+        ctime, _, mtime, _, _, _, mode, _, _, size, blob, flags = _HEAD.unpack_from(data, place)
+        name = place + _HEAD.size + (2 if flags & _EXTENDED else 0)
+        if version == 4:  # the path without its common beginning with the one before
+            dropped, name = _number(data, name)
+            end = data.index(b"\0", name)
+            path = path[: len(path) - dropped] + data[name:end]
+            following = end + 1
+        else:
+            end = data.index(b"\0", name)
+            path = data[name:end]
+            following = place + (end - place + 8) // 8 * 8
+        is_plain = not flags & ~_LENGTH and mode in _MODES and b"\n" not in path
+        if is_plain and ctime < written and mtime < written:
+            yield _Entry(path, blob.hex(), size, data[place : place + _HEAD.size - 2])
+        place = following
+
+
+def _number(data: bytes, place: int) -> tuple[int, int]:
+    """Return a number of variable length, and where it ends."""
+    number = data[place] & 0x7F
+    while data[place] & 0x80:
+        place += 1
+        number = ((number + 1) << 7) | (data[place] & 0x7F)
+    return number, place + 1
+
+
+def _written(head: bytes, path: bytes) -> bytes:
+    """Return an entry of an index of version 2."""
+    padding = 8 - (_HEAD.size + len(path)) % 8
+    return head + struct.pack(">H", min(len(path), _LENGTH)) + path + b"\0" * padding
+
+
+async def _copied_objects(git: Git, repository: Repository, blobs: set[str], large: int) -> Mapping[str, int]:
+    """Copy blobs, and the trees of the commit that is checked out, into the store; return the sizes of the blobs."""
+    trees = ("rev-list", "--objects", "--no-object-names", "--no-walk", "--filter=blob:none", "HEAD")
+    committed = await git.run(*trees, repository=repository.git_dir)  # fails without a commit
+    objects = repository.common / "objects"
+    wanted = "\n".join(blobs.union(committed.output.decode().split()))
+    columns = "--batch-check=%(objecttype) %(objectsize) %(objectname)"
+    listed = await git.ask("cat-file", columns, "--buffer", stdin=wanted.encode() + b"\n", objects=objects)
+    rows = [row.split(" ") for row in listed.decode().splitlines()]
+    sizes = {row[2]: int(row[1]) for row in rows if row[0] == "blob"}
+    copied = [name for name, size in sizes.items() if size <= large]
+    copied += [row[2] for row in rows if row[0] == "tree"]
+    pack = str(git.store / "objects" / "pack" / "pack")
+    packing = ("pack-objects", "-q", "--non-empty", "--window=0", pack)
+    await git.ask(*packing, stdin="".join(f"{name}\n" for name in copied).encode(), objects=objects)
+    return {name: sizes[name] for name in copied if name in sizes}
+
+
+async def _filtered(git: Git, repository: Repository, paths: list[bytes]) -> set[bytes]:
+    """Return the paths whose content a filter of git converts."""
+    own = repository.common / "info" / "attributes"
+    if not own.exists() and not any(path.endswith(b".gitattributes") for path in paths):
+        return set()
+    stdin = b"".join(path + b"\0" for path in paths)
+    arguments = ("check-attr", "--stdin", "-z", *_FILTERS)
+    output = await git.ask(*arguments, stdin=stdin, tree=repository.root, repository=repository.git_dir)
+    fields = output.split(b"\0")
+    values = zip(fields[::3], fields[2::3], strict=False)
+    return {path for path, value in values if value not in (b"unspecified", b"unset")}
