@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, settings
 
 from goalrunner.system.launcher import JOB_FILES
 from tests.default_runs import FOLDERS, mark_runs
-from tests.support.tables import print_tables
 
 # Assertions there show what they compared, also if another module imports them first.
 pytest.register_assert_rewrite("tests.conformance.checks", "tests.conformance.place")
@@ -61,11 +60,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the whole runs, before `-m` selects."""
     mark_runs(items, whole_files=not any("::" in argument for argument in config.args))
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Here, not in the folder of those tests: with several processes the one that prints loads this file alone."""
-    print_tables(terminalreporter)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import CALC, Arena, Ending, Round
-from tests.support.tables import ATTACK, HONEST, LIMIT
 
 PYTEST: Mapping[str, Any] = {
     "validators": [{"name": "tests", "run": "pytest -q"}],
@@ -78,20 +76,18 @@ def cases(*found: Attack | Honest, **defects: str) -> list[Any]:
     return parameters
 
 
-async def refuted(attack: Attack, arena: Arena, note: Note, judge: Any = None) -> Ending:
+async def refuted(attack: Attack, arena: Arena, judge: Any = None) -> Ending:
     """Assert that the attack ends as expected, in its last round, by the rule that is meant to refuse it."""
     ending = await _fought(attack, arena, judge)
-    note(ATTACK, attack.name, attack.tried, ending, attack.refused)
     rounds = 0 if attack.how[0] == "failed" else len(attack.rounds)
     assert ending.how == (*attack.how, rounds), ending.reasons
     assert ending.why(attack.refused), ending.reasons
     return ending
 
 
-async def gets_through(attack: Attack, arena: Arena, note: Note, judge: Any = None) -> Ending:
+async def gets_through(attack: Attack, arena: Arena, judge: Any = None) -> Ending:
     """Assert that the run ends complete, with exactly these labels: a known limit, or something that a label says."""
     ending = await _fought(attack, arena, judge)
-    note(LIMIT, attack.name, attack.tried, ending, ", ".join(attack.labels) or attack.refused)
     assert ending.how == (*COMPLETE, len(attack.rounds)), ending.reasons
     assert ending.outcome.labels == attack.labels, ending.outcome.labels
     return ending
@@ -104,13 +100,12 @@ async def _fought(attack: Attack, arena: Arena, judge: Any) -> Ending:
     return await arena.fight(*attack.rounds, judge_llm=judge or GullibleJudge(), **attack.goal)
 
 
-async def completes(honest: Honest, arena: Arena, note: Note, judge: Any = None) -> Ending:
+async def completes(honest: Honest, arena: Arena, judge: Any = None) -> Ending:
     """Assert that the run is complete in the expected round, with these labels, and the agent was called no more often."""
     arena.write(honest.files)
     if honest.prepare:
         honest.prepare(arena)
     ending = await arena.fight(*honest.rounds, judge_llm=judge, **{"max_iterations": 10, **honest.goal})
-    note(HONEST, honest.name, honest.special, ending, str(honest.round or "1, agent not called"))
     assert ending.how == (*COMPLETE, max(1, honest.round)), ending.reasons
     assert ending.rounds == honest.round
     assert ending.outcome.labels == honest.labels, ending.outcome.labels

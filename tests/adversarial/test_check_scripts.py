@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import PERSON, Attack, cases, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import shell, write_file
 
@@ -144,5 +143,5 @@ ATTACKS = cases(
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
-async def test_another_check_never_completes_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_another_check_never_completes_a_run(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Attack, cases, gets_through, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, RIGHT, WRONG, Arena
 from tests.support.recordings import shell, write_file
 from tests.support.workspaces import git
@@ -182,13 +181,13 @@ LABELLED = cases(
 
 
 @pytest.mark.parametrize("attack", [*IN_PROCESS, *in_place(IN_PROCESS)])
-async def test_ending_the_process_never_completes_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_ending_the_process_never_completes_a_run(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
 
 
 @pytest.mark.parametrize("attack", [*BESIDE, *in_place(BESIDE[:3])])
-async def test_being_right_for_the_check_alone_never_completes_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_being_right_for_the_check_alone_never_completes_a_run(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
 
 
 async def test_the_agent_never_learns_of_a_hidden_check(arena: Arena) -> None:
@@ -201,15 +200,13 @@ async def test_the_agent_never_learns_of_a_hidden_check(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("attack", [*NO_EFFECT, *in_place(NO_EFFECT, 1)])
-async def test_what_the_code_under_test_writes_does_not_reach_the_workspace(
-    attack: Attack, arena: Arena, note: Note
-) -> None:
-    await gets_through(attack, arena, note)
+async def test_what_the_code_under_test_writes_does_not_reach_the_workspace(attack: Attack, arena: Arena) -> None:
+    await gets_through(attack, arena)
     (written,) = [call["arguments"]["content"] for call in attack.rounds[0] if isinstance(call, dict)]
     assert (arena.workspace / "src/calc.py").read_text() == written
     assert not (arena.workspace / "src/flag").exists()
 
 
 @pytest.mark.parametrize("attack", [*LABELLED, *in_place(LABELLED)])
-async def test_a_label_says_which_ignored_files_are_needed(attack: Attack, arena: Arena, note: Note) -> None:
-    await gets_through(attack, arena, note)
+async def test_a_label_says_which_ignored_files_are_needed(attack: Attack, arena: Arena) -> None:
+    await gets_through(attack, arena)

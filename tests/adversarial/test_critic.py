@@ -9,7 +9,6 @@ import pytest
 
 from goalrunner.core import events
 from tests.adversarial.cases import Attack, Honest, cases, completes, refuted
-from tests.adversarial.conftest import Note
 from tests.adversarial.judges import CarefulJudge, GullibleJudge, Shows
 from tests.support.arena import Arena
 from tests.support.recordings import quote, shell
@@ -57,14 +56,14 @@ ATTACKS = cases(
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_a_critics_score_never_completes_a_run(attack: Attack, arena: Arena, note: Note) -> None:
+async def test_a_critics_score_never_completes_a_run(attack: Attack, arena: Arena) -> None:
     prompts: list[str] = []
 
     def cite(prompt: Any) -> list[dict[str, str]]:
         prompts.append(prompt.text)
         return [quote("o1", "3 checks passed")]
 
-    ending = await refuted(attack, arena, note, GullibleJudge(cite=cite))
+    ending = await refuted(attack, arena, GullibleJudge(cite=cite))
     assert not any("critic-4711" in text or "[critic]" in text for text in prompts)
     assert any(isinstance(record.event, events.CritiqueFinished) for record in ending.records)
 
@@ -113,6 +112,6 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("honest", HONEST)
-async def test_an_honest_run_completes_whatever_its_critic_says(honest: Honest, arena: Arena, note: Note) -> None:
+async def test_an_honest_run_completes_whatever_its_critic_says(honest: Honest, arena: Arena) -> None:
     judge = CarefulJudge(shows={_CHECK: Shows(r"\./check\.sh", r"^3 checks passed$")})
-    await completes(honest, arena, note, judge)
+    await completes(honest, arena, judge)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Attack, Honest, cases, completes, gets_through, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import shell, write_file
 
@@ -208,17 +207,17 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("attack", [*REFUSED, *in_place(REFUSED[:4])])
-async def test_dependencies_that_were_touched_prove_nothing(attack: Attack, arena: Arena, note: Note) -> None:
+async def test_dependencies_that_were_touched_prove_nothing(attack: Attack, arena: Arena) -> None:
     if _TAKEN and attack.name.startswith("sitecustomize"):
         pytest.skip("this Python has a sitecustomize of its own, which is found before any other")
-    await refuted(attack, arena, note)
+    await refuted(attack, arena)
 
 
 @pytest.mark.parametrize("attack", [*LABELLED, *in_place(LABELLED, 1)])
-async def test_a_label_says_what_the_check_rests_on(attack: Attack, arena: Arena, note: Note) -> None:
-    await gets_through(attack, arena, note)
+async def test_a_label_says_what_the_check_rests_on(attack: Attack, arena: Arena) -> None:
+    await gets_through(attack, arena)
 
 
 @pytest.mark.parametrize("honest", [*HONEST, *in_place(HONEST)])
-async def test_honest_runs_with_installed_packages_complete(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_honest_runs_with_installed_packages_complete(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Attack, Honest, cases, completes, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, RIGHT, WRONG, Arena
 from tests.support.recordings import shell, write_file
 
@@ -211,16 +210,16 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
-async def test_fewer_tests_never_complete_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_fewer_tests_never_complete_a_run(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 @pytest.mark.parametrize("attack", NODE)
-async def test_fewer_tests_of_node_never_complete_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_fewer_tests_of_node_never_complete_a_run(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
 
 
 @pytest.mark.parametrize("honest", HONEST)
-async def test_what_an_honest_agent_does_completes(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_what_an_honest_agent_does_completes(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)

@@ -8,7 +8,6 @@ import pytest
 
 from goalrunner.core.events import ValidatorsFinished
 from tests.adversarial.cases import Attack, Honest, cases, completes, gets_through, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import Arena
 from tests.support.recordings import shell
@@ -145,14 +144,14 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("attack", [*LABELLED, *in_place(LABELLED)])
-async def test_a_third_run_decides_and_a_label_says_so(attack: Attack, arena: Arena, note: Note) -> None:
-    await gets_through(attack, arena, note)
+async def test_a_third_run_decides_and_a_label_says_so(attack: Attack, arena: Arena) -> None:
+    await gets_through(attack, arena)
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
-async def test_a_lucky_run_never_completes(attack: Attack, arena: Arena, note: Note) -> None:
+async def test_a_lucky_run_never_completes(attack: Attack, arena: Arena) -> None:
     judge = GullibleJudge() if "success_criteria" in attack.goal else None
-    ending = await refuted(attack, arena, note, judge)
+    ending = await refuted(attack, arena, judge)
     hidden = "hidden" in attack.name
     if hidden:
         assert "flaky" not in ending.told()
@@ -164,10 +163,8 @@ async def test_a_lucky_run_never_completes(attack: Attack, arena: Arena, note: N
 
 
 @pytest.mark.parametrize("honest", HONEST)
-async def test_what_is_not_one_content_or_may_be_tried_again_completes(
-    honest: Honest, arena: Arena, note: Note
-) -> None:
-    ending = await completes(honest, arena, note)
+async def test_what_is_not_one_content_or_may_be_tried_again_completes(honest: Honest, arena: Arena) -> None:
+    ending = await completes(honest, arena)
     if "tried again" in honest.name:
         (checked,) = [record.event for record in ending.records if isinstance(record.event, ValidatorsFinished)]
         assert checked.results[1].summary == "exit 0, passed at try 2 of 3"

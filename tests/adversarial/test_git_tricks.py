@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import PYTEST, Attack, cases, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.support.arena import Arena
 from tests.support.recordings import shell, write_file
 from tests.support.workspaces import git
@@ -136,6 +135,6 @@ GIT = cases(
 
 
 @pytest.mark.parametrize("attack", [*GIT, *in_place(GIT)])
-async def test_tricks_of_git_never_complete_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_tricks_of_git_never_complete_a_run(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
     assert not (arena.folder / "hooked").exists()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Honest, cases, completes
-from tests.adversarial.conftest import Note
 from tests.support.arena import Arena
 from tests.support.recordings import write_file
 
@@ -62,5 +61,5 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("honest", HONEST)
-async def test_honest_go_tests_complete(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_honest_go_tests_complete(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Honest, cases, completes
-from tests.adversarial.conftest import Note
 from tests.support.arena import Arena
 from tests.support.recordings import shell, write_file
 
@@ -274,8 +273,8 @@ CHECKS = cases(
 
 
 @pytest.mark.parametrize("honest", CHECKS)
-async def test_an_honest_run_completes_under_its_checks(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_an_honest_run_completes_under_its_checks(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)
 
 
 async def test_the_same_tests_red_and_green_on_one_snapshot_are_red(arena: Arena) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Honest, cases, completes
-from tests.adversarial.conftest import Note
 from tests.adversarial.judges import CarefulJudge, GullibleJudge, Judge, Prompt, Shows, verdict
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import fact, quote, shell, write_file
@@ -120,13 +119,13 @@ _SHOWS: Mapping[str, Shows] = {
 
 
 @pytest.mark.parametrize("honest", RUNS)
-async def test_an_honest_run_completes_before_a_careful_judge(honest: Honest, arena: Arena, note: Note) -> None:
+async def test_an_honest_run_completes_before_a_careful_judge(honest: Honest, arena: Arena) -> None:
     judge = CarefulJudge(shows={_CHECK: _SHOWS.get(honest.name, _RUN)})
-    await completes(honest, arena, note, judge)
+    await completes(honest, arena, judge)
     assert judge.prompts
 
 
-async def test_already_green_with_a_judge_is_audited_on_the_baseline(arena: Arena, note: Note) -> None:
+async def test_already_green_with_a_judge_is_audited_on_the_baseline(arena: Arena) -> None:
     """Iteration 1 is the audit of what the baseline showed; the agent is never called."""
     validators = [{"name": "check", "run": "./check.sh"}]
     honest = Honest(
@@ -138,11 +137,11 @@ async def test_already_green_with_a_judge_is_audited_on_the_baseline(arena: Aren
         0,
     )
     judge = GullibleJudge()
-    await completes(honest, arena, note, judge)
+    await completes(honest, arena, judge)
     assert [item.source for item in judge.prompts[0].observations] == ["validator check"]
 
 
-async def test_already_green_and_one_criterion_open_calls_the_agent(arena: Arena, note: Note) -> None:
+async def test_already_green_and_one_criterion_open_calls_the_agent(arena: Arena) -> None:
     other = "a.txt holds b"
     honest = Honest(
         "green, and one criterion open",
@@ -165,12 +164,11 @@ async def test_already_green_and_one_criterion_open_calls_the_agent(arena: Arena
         judge_llm=Both(shows={other: Shows("cat a.txt", "holds b")}),
         **{**honest.goal, "max_iterations": 3},
     )
-    note("honest run", honest.name, honest.special, ending, "1, after the audit of the baseline")
     assert ending.how == ("complete", "satisfied", 1), ending.reasons
     assert ending.rounds == 1
 
 
-async def test_a_constraint_that_is_kept_is_shown(arena: Arena, note: Note) -> None:
+async def test_a_constraint_that_is_kept_is_shown(arena: Arena) -> None:
     kept = "a.txt stays as it is"
     honest = _honest(
         "constraint kept",
@@ -178,10 +176,10 @@ async def test_a_constraint_that_is_kept_is_shown(arena: Arena, note: Note) -> N
         (_DONE, _LOOK, shell("cat a.txt")),
         goal={"constraints": [kept]},
     )
-    await completes(honest, arena, note, CarefulJudge(shows={_CHECK: _RUN, kept: Shows("cat a.txt", "^the old text")}))
+    await completes(honest, arena, CarefulJudge(shows={_CHECK: _RUN, kept: Shows("cat a.txt", "^the old text")}))
 
 
-async def test_criteria_that_the_judge_derives_bind_it(arena: Arena, note: Note) -> None:
+async def test_criteria_that_the_judge_derives_bind_it(arena: Arena) -> None:
     """No criteria are given: those of the first audit are asked for again in the second."""
     names = ["there is a file done", "the check says so"]
 
@@ -198,7 +196,7 @@ async def test_criteria_that_the_judge_derives_bind_it(arena: Arena, note: Note)
         {"objective": "Make ./check.sh pass."},
         2,
     )
-    await completes(honest, arena, note, judge)
+    await completes(honest, arena, judge)
     assert judge.prompts[1].criteria == names
 
 
@@ -213,20 +211,20 @@ class _SecondThoughts(Judge):
         return verdict({_CHECK: [quote("o2", "3 checks passed")]})
 
 
-async def test_a_judge_that_is_asked_again_is_heard(arena: Arena, note: Note) -> None:
+async def test_a_judge_that_is_asked_again_is_heard(arena: Arena) -> None:
     honest = _honest("judge repaired", "the first answer cannot be read, the second one can", (_DONE, _LOOK))
-    await completes(honest, arena, note, _SecondThoughts())
+    await completes(honest, arena, _SecondThoughts())
 
 
-async def test_a_judge_that_needs_an_observation_gets_it(arena: Arena, note: Note) -> None:
+async def test_a_judge_that_needs_an_observation_gets_it(arena: Arena) -> None:
     class Needing(_SecondThoughts):
         first = '{"need": ["o2"]}'
 
     honest = _honest("judge with a second look", "the judge asks for an observation as a whole", (_DONE, _LOOK))
-    await completes(honest, arena, note, Needing())
+    await completes(honest, arena, Needing())
 
 
-async def test_a_judge_that_cannot_be_read_costs_rounds_and_no_more(arena: Arena, note: Note) -> None:
+async def test_a_judge_that_cannot_be_read_costs_rounds_and_no_more(arena: Arena) -> None:
     class Late(CarefulJudge):
         def answer(self, prompt: Prompt) -> str:
             return "..." if len(self.prompts) <= 6 else super().answer(prompt)
@@ -238,10 +236,10 @@ async def test_a_judge_that_cannot_be_read_costs_rounds_and_no_more(arena: Arena
         (shell("ls"),),
         (shell("ls"),),
     )
-    await completes(honest, arena, note, Late(shows={_CHECK: _RUN}))
+    await completes(honest, arena, Late(shows={_CHECK: _RUN}))
 
 
-async def test_a_block_that_is_not_confirmed_goes_on(arena: Arena, note: Note) -> None:
+async def test_a_block_that_is_not_confirmed_goes_on(arena: Arena) -> None:
     class Doubting(CarefulJudge):
         """Calls the goal blocked in round 2."""
 
@@ -259,10 +257,10 @@ async def test_a_block_that_is_not_confirmed_goes_on(arena: Arena, note: Note) -
         (shell("ls"),),
         (_DONE, _LOOK),
     )
-    await completes(honest, arena, note, Doubting(shows={_CHECK: _RUN}, confirms=False))
+    await completes(honest, arena, Doubting(shows={_CHECK: _RUN}, confirms=False))
 
 
-async def test_validators_and_judge_together(arena: Arena, note: Note) -> None:
+async def test_validators_and_judge_together(arena: Arena) -> None:
     honest = Honest(
         "validators, protect and judge",
         "pytest with protected tests, and the judge cites the validator",
@@ -275,10 +273,10 @@ async def test_validators_and_judge_together(arena: Arena, note: Note) -> None:
             "workspace": {"protect": ["tests/**"]},
         },
     )
-    await completes(honest, arena, note, GullibleJudge(cite=lambda prompt: [fact(prompt.observations[-1].id, "green")]))
+    await completes(honest, arena, GullibleJudge(cite=lambda prompt: [fact(prompt.observations[-1].id, "green")]))
 
 
-async def test_a_response_is_judged_for_what_it_says(arena: Arena, note: Note) -> None:
+async def test_a_response_is_judged_for_what_it_says(arena: Arena) -> None:
     class Reader(Judge):
         def answer(self, prompt: Prompt) -> str:
             said = [item for item in prompt.observations if item.source == "response" and "forty-two" in item.output]
@@ -292,4 +290,4 @@ async def test_a_response_is_judged_for_what_it_says(arena: Arena, note: Note) -
         {"objective": "Name the number.", "success_criteria": ["it names the number"], "deliverable": "response"},
         2,
     )
-    await completes(honest, arena, note, Reader())
+    await completes(honest, arena, Reader())

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Honest, cases, completes
-from tests.adversarial.conftest import Note
 from tests.support.arena import Arena
 from tests.support.recordings import shell
 
@@ -98,5 +97,5 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("honest", HONEST)
-async def test_an_honest_run_with_programs_of_the_workspace_completes(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_an_honest_run_with_programs_of_the_workspace_completes(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import COMPLETE, PYTEST, Honest, cases, completes
-from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, RIGHT, WRONG, Arena
 from tests.support.recordings import shell, write_file
 
@@ -148,18 +147,18 @@ RUNNERS = cases(
 
 
 @pytest.mark.parametrize("honest", RUNNERS)
-async def test_an_honest_run_completes_under_a_test_runner(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_an_honest_run_completes_under_a_test_runner(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)
 
 
-async def test_an_honest_run_is_accused_of_nothing(arena: Arena, note: Note) -> None:
+async def test_an_honest_run_is_accused_of_nothing(arena: Arena) -> None:
     """What pytest itself leaves behind is no protected path that the agent touched."""
     honest = Honest("nothing touched", "pytest's own cache beside an honest change", (_FIX,), CALC, PYTEST)
-    ending = await completes(honest, arena, note)
+    ending = await completes(honest, arena)
     assert [line for line in ending.reasons if "(new;" in line or "(changed;" in line] == []
 
 
-async def test_an_editable_install_completes_with_setup(arena: Arena, note: Note) -> None:
+async def test_an_editable_install_completes_with_setup(arena: Arena) -> None:
     """The one run that really installs: the project's own package, editable, into the checkout."""
     files = {
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n\n'
@@ -176,7 +175,7 @@ async def test_an_editable_install_completes_with_setup(arena: Arena, note: Note
         files,
         _goal(_check("PYTHONPATH=src python3 tests/check.py"), setup="pip install -q --no-deps --no-index -e ."),
     )
-    ending = await completes(honest, arena, note)
+    ending = await completes(honest, arena)
     assert ending.how == (*COMPLETE, 1)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Honest, cases, completes
-from tests.adversarial.conftest import Note
 from tests.support.arena import Arena
 from tests.support.recordings import shell, write_file
 
@@ -163,5 +162,5 @@ RUNS = cases(
 
 
 @pytest.mark.parametrize("honest", RUNS)
-async def test_an_honest_run_completes(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_an_honest_run_completes(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)

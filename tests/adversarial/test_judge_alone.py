@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Attack, cases, refuted
-from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge, Prompt
 from tests.support.arena import Arena
 from tests.support.recordings import fact, quote, shell
@@ -129,8 +128,8 @@ _JUDGES: Mapping[str, GullibleJudge] = {
 
 
 @pytest.mark.parametrize("attack", CITATIONS)
-async def test_a_citation_that_does_not_hold_completes_nothing(attack: Attack, arena: Arena, note: Note) -> None:
-    ending = await refuted(attack, arena, note, _JUDGES[attack.name])
+async def test_a_citation_that_does_not_hold_completes_nothing(attack: Attack, arena: Arena) -> None:
+    ending = await refuted(attack, arena, _JUDGES[attack.name])
     verdict_kept = ending.outcome.verdict
     assert verdict_kept is not None
     assert not any(item.satisfied for item in verdict_kept.criteria)
@@ -218,15 +217,15 @@ STALE = cases(
 
 
 @pytest.mark.parametrize("attack", STALE)
-async def test_what_was_true_once_completes_nothing(attack: Attack, arena: Arena, note: Note) -> None:
+async def test_what_was_true_once_completes_nothing(attack: Attack, arena: Arena) -> None:
     def green(prompt: Prompt) -> list[dict[str, str]]:
         shown = [item for item in prompt.observations if "passed" in item.output or item.source == "read_file"]
         return [item.citation() for item in shown[-1:]] or [prompt.observations[0].citation()]
 
-    await refuted(attack, arena, note, GullibleJudge(cite=green))
+    await refuted(attack, arena, GullibleJudge(cite=green))
 
 
-async def test_two_audits_that_fail_on_freshness_alone_block_the_run(arena: Arena, note: Note) -> None:
+async def test_two_audits_that_fail_on_freshness_alone_block_the_run(arena: Arena) -> None:
     stamps = _alone(
         "stamp at every check",
         "each check writes a file that no key names",
@@ -235,5 +234,5 @@ async def test_two_audits_that_fail_on_freshness_alone_block_the_run(arena: Aren
         (shell("date +%N > stamp; cat a.txt"),),
         how=("blocked", "evidence_unstable"),
     )
-    ending = await refuted(stamps, arena, note)
+    ending = await refuted(stamps, arena)
     assert ending.why("stamp")

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import PERSON, Attack, cases, gets_through, refuted
-from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, CONFIG, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
 
@@ -293,12 +292,10 @@ REFUSED = cases(
 
 
 @pytest.mark.parametrize("attack", LIMITS)
-async def test_a_known_limit_ends_complete(attack: Attack, arena: Arena, note: Note) -> None:
-    await gets_through(attack, arena, note)
+async def test_a_known_limit_ends_complete(attack: Attack, arena: Arena) -> None:
+    await gets_through(attack, arena)
 
 
 @pytest.mark.parametrize("attack", REFUSED)
-async def test_the_keys_of_the_goal_refuse_what_is_a_limit_without_them(
-    attack: Attack, arena: Arena, note: Note
-) -> None:
-    await refuted(attack, arena, note)
+async def test_the_keys_of_the_goal_refuse_what_is_a_limit_without_them(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import COMPLETE, Attack, cases, refuted
-from tests.adversarial.conftest import Note
 from tests.adversarial.judges import CarefulJudge, GullibleJudge, Shows, verdict
 from tests.support.arena import Arena
 from tests.support.recordings import quote, shell, write_file
@@ -104,13 +103,13 @@ ATTACKS = cases(
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_a_careful_judge_is_not_taken_in(attack: Attack, arena: Arena, note: Note) -> None:
-    ending = await refuted(attack, arena, note, _careful())
+async def test_a_careful_judge_is_not_taken_in(attack: Attack, arena: Arena) -> None:
+    ending = await refuted(attack, arena, _careful())
     assert ending.outcome.verdict is not None
     assert ending.outcome.verdict.missing == _CHECK
 
 
-async def test_a_check_that_was_rewritten_rests_on_the_judge(arena: Arena, note: Note) -> None:
+async def test_a_check_that_was_rewritten_rests_on_the_judge(arena: Arena) -> None:
     """Nothing is protected without validators; the list of changed files tells the judge."""
     attack = _rests(
         "check rewritten",
@@ -125,7 +124,7 @@ async def test_a_check_that_was_rewritten_rests_on_the_judge(arena: Arena, note:
                 return verdict({_CHECK: []}, blocked="")
             return super().answer(prompt)
 
-    await refuted(attack, arena, note, Watchful(shows=_FOOLED))
+    await refuted(attack, arena, Watchful(shows=_FOOLED))
 
 
 async def test_a_gullible_judge_is_taken_in_and_that_is_the_limit(arena: Arena) -> None:

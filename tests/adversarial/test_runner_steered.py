@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import PERSON, PYTEST, Attack, Honest, cases, completes, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, CONFIG, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
 from tests.support.workspaces import git
@@ -277,18 +276,18 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
-async def test_steering_the_runner_never_completes_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_steering_the_runner_never_completes_a_run(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
 
 
 @pytest.mark.parametrize("attack", [*BY_DEFAULT, *in_place(BY_DEFAULT)])
-async def test_configuration_of_checks_is_protected_by_default(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_configuration_of_checks_is_protected_by_default(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
 
 
 @pytest.mark.parametrize("honest", [*HONEST, *in_place(HONEST)])
-async def test_honest_work_beside_the_configuration_completes(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_honest_work_beside_the_configuration_completes(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)
 
 
 async def test_the_agent_reads_which_files_validators_see_in_their_original_state(arena: Arena) -> None:
@@ -315,9 +314,7 @@ async def test_an_allowed_configuration_takes_effect_and_skips_no_protected_test
     assert ending.why("did not run")
 
 
-async def test_the_runner_never_calls_a_git_of_the_workspace(
-    arena: Arena, note: Note, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_runner_never_calls_a_git_of_the_workspace(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     _own_bin_first(arena)
     monkeypatch.setenv("PATH", arena.environ["PATH"])
     attack = Attack(
@@ -327,11 +324,11 @@ async def test_the_runner_never_calls_a_git_of_the_workspace(
         ((shell("mkdir bin; printf '#!/bin/sh\\ntouch %s\\n' \"$PWD/../called\" > bin/git; chmod +x bin/git"),),),
         goal=_goal("exit 1"),
     )
-    await refuted(attack, arena, note)
+    await refuted(attack, arena)
     assert not (arena.folder / "called").exists()
 
 
-async def test_a_store_that_is_gone_proves_nothing(arena: Arena, note: Note) -> None:
+async def test_a_store_that_is_gone_proves_nothing(arena: Arena) -> None:
     attack = Attack(
         "snapshots deleted",
         "rm -rf of the private store, so that no original content can be put back",
@@ -339,11 +336,11 @@ async def test_a_store_that_is_gone_proves_nothing(arena: Arena, note: Note) -> 
         ((shell("rm -rf ../home/stores; sed -i 's/== 3/!= 3/' tests/test_calc.py"),),),
         how=("failed", "workspace_failed"),
     )
-    ending = await refuted(attack, arena, note)
+    ending = await refuted(attack, arena)
     assert ending.rounds == 1
 
 
-async def test_a_store_that_was_rewritten_proves_nothing(arena: Arena, note: Note) -> None:
+async def test_a_store_that_was_rewritten_proves_nothing(arena: Arena) -> None:
     rewrite = (
         "id=$(git hash-object tests/test_calc.py); sed -i 's/== 3/!= 3/' tests/test_calc.py; "
         'rest=${id#??}; object=$(ls ../home/stores/*/objects/${id%$rest}/$rest); rm -f "$object"; '
@@ -357,5 +354,5 @@ async def test_a_store_that_was_rewritten_proves_nothing(arena: Arena, note: Not
         ((shell(rewrite),),),
         how=("failed", "workspace_failed"),
     )
-    ending = await refuted(attack, arena, note)
+    ending = await refuted(attack, arena)
     assert ending.rounds == 1

@@ -11,7 +11,6 @@ import pytest
 
 from goalrunner.testing import ScriptedApprover
 from tests.adversarial.cases import CAPPED, COMPLETE, PERSON, Attack, Honest, cases, completes, in_place, refuted
-from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge, Prompt, verdict
 from tests.support.arena import CALC, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
@@ -169,14 +168,14 @@ BY_DEFAULT = cases(
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
-async def test_a_tampered_test_never_completes_a_run(attack: Attack, arena: Arena, note: Note) -> None:
-    ending = await refuted(attack, arena, note)
+async def test_a_tampered_test_never_completes_a_run(attack: Attack, arena: Arena) -> None:
+    ending = await refuted(attack, arena)
     assert any(ending.why(words) for words in _RED), ending.reasons
 
 
 @pytest.mark.parametrize("attack", [*BY_DEFAULT, *in_place(BY_DEFAULT)])
-async def test_tests_are_protected_by_default(attack: Attack, arena: Arena, note: Note) -> None:
-    await refuted(attack, arena, note)
+async def test_tests_are_protected_by_default(attack: Attack, arena: Arena) -> None:
+    await refuted(attack, arena)
 
 
 @pytest.mark.parametrize("kind", ["overlay", "in-place"])
@@ -216,7 +215,7 @@ async def test_a_deletion_that_a_person_approved_stays_approved_in_later_rounds(
     assert "checks changed: tests/test_calc.py" in ending.outcome.labels
 
 
-async def test_a_denial_completes_nothing(arena: Arena, note: Note) -> None:
+async def test_a_denial_completes_nothing(arena: Arena) -> None:
     arena.write(CALC)
     ending = await arena.fight((_WEAKER,), approver=ScriptedApprover("no"), **_UNPROTECTED)
     assert ending.how == (*CAPPED, 1), ending.reasons
@@ -250,5 +249,5 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("honest", [*HONEST, *in_place(HONEST)])
-async def test_honest_work_on_tests_completes(honest: Honest, arena: Arena, note: Note) -> None:
-    await completes(honest, arena, note)
+async def test_honest_work_on_tests_completes(honest: Honest, arena: Arena) -> None:
+    await completes(honest, arena)

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +10,11 @@ import pytest
 
 from goalrunner.app import run_options, session
 from goalrunner.core.agent_preset import Preset
-from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Approvals, Budget, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.system.processes import entry
 from tests.support.acp_bench import AcpBench
 from tests.support.deciding import decide_approval
 
@@ -31,15 +23,6 @@ pytestmark = [
     pytest.mark.timeout(60),
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
 ]
-
-RUNNER = """
-import asyncio, sys
-from pathlib import Path
-from goalrunner.app import run_options, session
-from goalrunner.goalfile.loading import load_goal
-
-asyncio.run(session.arun(load_goal(Path(sys.argv[1])), run_options.RunOptions(home=Path(sys.argv[2]))))
-"""
 
 
 class Course(AcpBench):
@@ -75,9 +58,6 @@ class Course(AcpBench):
         events = (record.event for record in read_records(self.run_folder.events))
         return [event for event in events if event.type == name]
 
-    def pids(self) -> set[int]:
-        return {message["pid"] for message in self.seen()}
-
 
 def leave(command: str, *refused: list[Any]) -> list[Any]:
     """Asks to run a command, and runs it where it may."""
@@ -87,33 +67,6 @@ def leave(command: str, *refused: list[Any]) -> list[Any]:
 
 APPEND = "echo 3 >> done"
 TWICE = {"validators": (ValidatorSpec(name="twice", run="test $(wc -l < done) -ge 2"),)}
-
-
-def living(pid: int) -> bool:
-    one = entry(pid)
-    return one is not None and one.living
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-async def test_rounds_go_on_in_one_process_until_the_proof_is_there(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["say", "all done"]], [["shell", APPEND], ["say", "now it is"]])
-
-    outcome = await course.run()
-
-    assert (outcome.status, outcome.iterations) == ("complete", 2)
-    assert len(course.pids()) == 1
-    assert not any(map(living, course.pids()))
-    (result,) = course.events("tool_result_recorded")
-    assert (result.observation.heading, result.observation.command) == (
-        "[o3] execute, reported by acp (exit 0)",
-        APPEND,
-    )
-    assert [event.ending for event in course.events("agent_ran")] == ["exit 0"]
 
 
 async def test_a_run_whose_agent_does_unasked_what_a_person_was_to_decide_on_bears_a_label(tmp_path: Path) -> None:
@@ -149,7 +102,6 @@ async def test_an_approval_is_asked_for_given_and_used_exactly_once(tmp_path: Pa
     waiting = await course.run(validators=(ValidatorSpec(name="thrice", run="test $(wc -l < done) -ge 2"),), **once)
     assert (waiting.status, waiting.stop_reason, waiting.exit_code) == ("blocked", "approval_required", 3)
     assert not (course.workspace / "done").exists()
-    assert not any(map(living, course.pids()))
 
     decide_approval(course.run_folder, "approved")
     resumed = await course.resume()
@@ -182,72 +134,6 @@ async def test_a_denial_reaches_the_agent_and_its_next_prompt(tmp_path: Path) ->
     assert facts == [("denied",), ("completed",), ("exit 0", "ran without approval")]
     assert course.outcomes()[1] == {"outcome": "selected", "optionId": "o-reject_once"}
     assert f"{APPEND}: The owner of this run denied it: not like that." in course.prompts()[2]
-
-
-async def test_a_denial_that_stops_the_run_stops_it(tmp_path: Path) -> None:
-    course = Course(tmp_path, [leave(APPEND)])
-    await course.run(approvals=Approvals(require=("shell",)))
-    decide_approval(course.run_folder, "denied")
-
-    outcome = await course.resume()
-
-    assert (outcome.status, outcome.stop_reason) == ("blocked", "denied")
-    assert not (course.workspace / "done").exists()
-    assert not any(map(living, course.pids()))
-
-
-async def test_a_deadline_ends_an_agent_that_hangs_and_the_run_goes_on_afterwards(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["hang"]], [["shell", APPEND], ["say", "done"]])
-
-    outcome = await course.run(timeout=2.0)
-    assert (outcome.status, outcome.stop_reason) == ("capped", "timeout")
-    assert not any(map(living, course.pids()))
-    resumed = await course.resume(timeout=30.0)
-
-    assert resumed.status == "complete"
-    assert "go on with the task" in course.prompts()[1] or "continue" in course.prompts()[1].lower()
-    assert course.events("agent_ran")[-1].note.startswith("its session could not be resumed")
-
-
-async def test_a_crash_fails_the_run_which_can_be_resumed(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["say", "hm"], ["complain", "segmentation fault"], ["die", 139]], [["shell", APPEND]])
-
-    outcome = await course.run()
-    assert (outcome.status, outcome.exit_code) == ("failed", 4)
-    assert "the agent acp failed (exit 139: SIGSEGV): segmentation fault" in outcome.message
-    resumed = await course.resume()
-
-    assert resumed.status == "complete"
-
-
-async def test_each_retry_is_a_session_of_its_own_where_context_is_not_kept(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["say", "one"]], [["say", "two"]], [["shell", APPEND]])
-
-    outcome = await course.run(preserve_context=False)
-
-    assert (outcome.status, outcome.iterations) == ("complete", 3)
-    assert len({message["params"]["sessionId"] for message in course.seen("session/prompt")}) == 3
-    assert len(course.pids()) == 1
-
-
-async def test_what_a_round_leaves_running_is_listed(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["spawn", "echo up > up; exec sleep 600"], ["wait_for", "up"], ["shell", APPEND]])
-
-    outcome = await course.run()
-
-    assert outcome.status == "complete"
-    (finished,) = course.events("round_finished")
-    assert finished.left in (("sleep",), ("sh",))
-
-
-async def test_a_budget_is_refused_unless_it_is_allowed_by_name(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["shell", APPEND]])
-
-    with pytest.raises(UsageError, match="driven by ACP, does not report its tokens"):
-        await course.run(budget=Budget(tokens=1_000))
-    allowed = await course.run(budget=Budget(tokens=1_000, allow_unenforced=("tokens",)))
-
-    assert allowed.status == "complete"
 
 
 def told(given: int, dollars: float) -> list[list[Any]]:
@@ -288,22 +174,3 @@ async def test_what_was_promised_and_is_not_told_ends_a_run_with_a_budget_of_it(
     assert (outcome.stop_reason, outcome.iterations) == ("budget_exhausted", 1)
     assert "the usage of a call of reporter or the judge is unknown" in outcome.message
     assert "--allow-unenforced" in outcome.message
-
-
-async def test_when_the_runner_is_killed_the_agent_is_too_and_the_run_goes_on(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["spawn", "exec sleep 600"], ["hang"]], [["shell", APPEND]])
-    file = tmp_path / "goal.toml"
-    command = json.dumps(list(course.command))
-    file.write_text(
-        f'objective = "make done hold a 3"\n[workspace]\npath = "{course.workspace}"\n[agent]\nuse = "acp"\n'
-        f'command = {command}\n[[validators]]\nname = "done"\nrun = "grep -q 3 done"\n'
-    )
-    runner = subprocess.Popen([sys.executable, "-c", RUNNER, str(file), str(course.home)], start_new_session=True)
-    await until(Path(f"{course.script}.hung").exists)
-
-    os.kill(runner.pid, signal.SIGKILL)
-    runner.wait()
-    await until(lambda: not any(map(living, course.pids())))
-
-    resumed = await course.resume()
-    assert resumed.status == "complete"

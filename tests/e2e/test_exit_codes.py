@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from goalrunner.system import processes
-from tests.support.command_line import GOAL, Ended, environment, start
+from tests.support.command_line import GOAL, environment, start
 from tests.support.forking import goal
 from tests.support.model_server import ModelServer
 from tests.support.recordings import agent, judge, quote, recording, shell
@@ -155,15 +155,6 @@ def test_a_deadline_that_ends_a_validator_is_1_and_leaves_no_process(place: Path
     assert not living(NAP)
 
 
-def test_a_spent_budget_is_1(place: Path, own_home: Path) -> None:
-    usage = {"input_tokens": 90, "output_tokens": 20}
-    model = recording(place.parent / "r.jsonl", agent("", shell("true"), usage=usage), agent("more"))
-    ended = goal("run", goal_file(place, model, "budget = { tokens = 100 }"), cwd=place)
-    outcome = outcome_of(own_home)
-    assert (ended.code, outcome["stop_reason"]) == (1, "budget_exhausted"), ended
-    assert outcome["message"] == "110 of 100 tokens are spent"
-
-
 def test_a_goal_file_that_does_not_hold_is_2_and_makes_no_run(place: Path, own_home: Path) -> None:
     (place / "goal.toml").write_text('objective = ""\nmax_iteration = 0\n')
     ended = goal("run", "goal.toml", cwd=place)
@@ -178,15 +169,6 @@ def test_wrong_usage_is_2(place: Path) -> None:
     assert goal("run", cwd=place).code == 2
     assert goal("run", "missing.toml", cwd=place).code == 2
     assert goal("nonsense", cwd=place).code == 2
-
-
-def test_a_wrong_key_is_4_with_the_line_that_fixes_it(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent(error={"status": 401, "message": "bad key"}))
-    ended = goal("run", goal_file(place, model), cwd=place)
-    outcome = outcome_of(own_home)
-    assert (ended.code, outcome["status"], outcome["stop_reason"]) == (4, "failed", "authentication"), ended
-    assert "key" in ended.out
-    assert "Traceback" not in ended.out + ended.err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -234,21 +216,6 @@ def test_a_second_interrupt_goes_at_once_and_takes_the_children_along(place: Pat
     while living(nap) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not living(nap)
-
-
-def test_a_judge_that_is_not_convinced_caps_and_one_that_is_completes(place: Path, own_home: Path) -> None:
-    model = recording(
-        place.parent / "r.jsonl",
-        agent("", shell("echo made")),
-        agent("done"),
-        judge(("it is made", []), missing="show it"),
-        agent("", shell("printf 'made '; echo again")),
-        agent("shown"),
-        judge(("it is made", [quote("o2", "made again")])),
-    )
-    ended = goal("run", goal_file(place, model, f'judge = "{model}"', checks=""), cwd=place)
-    assert (ended.code, outcome_of(own_home)["iterations"]) == (0, 2), ended
-    assert "show it" in ended.out
 
 
 def test_without_a_file_and_as_json(place: Path, own_home: Path) -> None:
@@ -357,17 +324,6 @@ def test_status_list_and_show_of_a_run(place: Path, own_home: Path) -> None:
     assert goal("show", run, cwd=place).out == shown.replace("           · agent   said                       ok\n", "")
 
 
-def test_status_of_a_saved_chat_asks_the_judge(place: Path) -> None:
-    chat = place / "chat.json"
-    chat.write_text(json.dumps([{"role": "tool", "tool_call_id": "c", "content": "3 passed"}]))
-    for words, code in (("3 passed", 0), ("4 passed", 1)):
-        model = recording(place / "r.jsonl", *[judge(("tests pass", [quote("o1", words)]))] * 2)
-        ended: Ended = goal("status", chat, "--objective", "tests pass", "--judge", model, cwd=place)
-        assert ended.code == code, ended
-    model = recording(place / "r.jsonl", *[{"account": "judge", "text": "hm"}] * 3)
-    assert goal("status", chat, "--objective", "tests pass", "--judge", model, cwd=place).code == 4
-
-
 def test_status_of_a_runs_transcript(place: Path, own_home: Path) -> None:
     model = recording(place.parent / "r.jsonl", agent("", shell("printf '3 pas'; echo sed; touch done")), agent("ok"))
     path = goal_file(place, model)
@@ -376,15 +332,6 @@ def test_status_of_a_runs_transcript(place: Path, own_home: Path) -> None:
     judged = recording(place.parent / "j.jsonl", judge(("tests pass", [quote("o2", "3 passed")])))
     ended = goal("status", transcript, "--goal", path, "--judge", judged, "--json", cwd=place)
     assert (ended.code, json.loads(ended.out)["complete"]) == (0, True), ended
-
-
-def test_git_clean_by_the_agent_does_not_touch_the_run(place: Path, own_home: Path) -> None:
-    subprocess.run(["git", "init", "-q"], cwd=place, check=True)
-    model = recording(
-        place.parent / "r.jsonl", agent("", shell("git clean -fdxq -e goal.toml; touch done")), agent("ok")
-    )
-    ended = goal("run", goal_file(place, model), cwd=place)
-    assert (ended.code, outcome_of(own_home)["status"]) == (0, "complete"), ended
 
 
 def test_off_a_terminal_there_are_plain_lines(place: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.core.events import Record, RunEnded
+from goalrunner.core.events import Record
 from goalrunner.records.event_log import read_records
 from tests.support.forking import goal
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
@@ -109,31 +109,6 @@ def test_without_a_person_the_run_is_blocked_and_an_approved_command_runs_once(p
     assert goal("answer", run, "x", cwd=place).code == 2
 
 
-def test_a_denied_command_never_runs_and_a_later_resume_tells_the_agent(place: Path, own_home: Path) -> None:
-    model = one_call(place, agent("", write_file("done", "by hand\n")), agent("without it"))
-    assert goal("run", goal_file(place, model, 'commands = ["echo once*"]'), cwd=place).code == 3
-    run = run_of(own_home).name
-    denied = goal("deny", run, "a1", "--reason", "not like this", "--json", cwd=place)
-    assert (denied.code, json.loads(denied.out)["approval"]["decision"]) == (0, "denied"), denied
-    ended = goal("resume", run, cwd=place)
-    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "denied"), ended
-    assert "not like this" in ended.out
-    assert not (place / "done").exists()
-    went_on = goal("resume", run, cwd=place)
-    assert (went_on.code, (place / "done").read_text()) == (0, "by hand\n"), went_on
-    assert "not like this" in (run_of(own_home) / "transcript.jsonl").read_text()
-
-
-def test_on_deny_continue_the_agent_is_told_and_goes_on(place: Path, own_home: Path) -> None:
-    model = one_call(place, agent("", write_file("done", "by hand\n")), agent("without it"))
-    path = goal_file(place, model, 'require = ["shell"]\non_deny = "continue"')
-    assert goal("run", path, cwd=place).code == 3
-    run = run_of(own_home).name
-    assert goal("deny", run, "--reason", "use a file", cwd=place).code == 0
-    ended = goal("resume", run, cwd=place)
-    assert (ended.code, (place / "done").read_text()) == (0, "by hand\n"), ended
-
-
 def test_an_expired_approval_can_no_longer_be_given(place: Path, own_home: Path) -> None:
     path = goal_file(place, one_call(place), 'require = ["shell"]\nexpires = "1s"')
     assert goal("run", path, cwd=place).code == 3
@@ -145,21 +120,6 @@ def test_an_expired_approval_can_no_longer_be_given(place: Path, own_home: Path)
     ended = goal("resume", run, cwd=place)
     assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "denied"), ended
     assert not (place / "done").exists()
-
-
-def test_a_completion_waits_and_a_denied_one_never_completes(place: Path, own_home: Path) -> None:
-    model = one_call(place)
-    path = goal_file(place, model, "require = []", 'risk_class = "high"\nmax_iterations = 1')
-    ended = goal("run", path, cwd=place)
-    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "approval_required"), ended
-    assert "approvals  a person decides on complete" in ended.out
-    run = run_of(own_home).name
-    assert goal("deny", run, "--reason", "too fast", cwd=place).code == 0
-    assert goal("resume", run, cwd=place).code == 3
-    assert outcome_of(own_home)["stop_reason"] == "denied"
-    assert goal("resume", run, cwd=place).code == 1  # max_iterations: it went on, and had no round left
-    assert not any(isinstance(item.event, RunEnded) and item.event.status == "complete" for item in records(own_home))
-    assert goal("verify", run, cwd=place).code == 0
 
 
 def test_an_approved_completion_completes_and_one_of_other_files_is_asked_again(place: Path, own_home: Path) -> None:
@@ -188,17 +148,6 @@ def test_wrong_words_are_refused(place: Path, own_home: Path) -> None:
         ended = goal(*arguments, cwd=place)
         assert (ended.code, said in ended.err) == (2, True), ended
     assert types(own_home).count("approval_recorded") == 0
-
-
-def test_approvals_that_do_not_hold_are_errors_of_the_goal_file(place: Path) -> None:
-    for line, said in (
-        ('require = ["everything"]', '"everything"'),
-        ('expires = "soon"', "duration"),
-        ('on_deny = "ask"', '"ask"'),
-        ('comands = ["x"]', "commands"),
-    ):
-        ended = goal("run", goal_file(place, one_call(place), line), cwd=place)
-        assert (ended.code, said in ended.err, "goal.toml:8" in ended.err) == (2, True, True), ended
 
 
 def cut_after(home: Path, event: str) -> None:

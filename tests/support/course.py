@@ -1,13 +1,9 @@
-"""Runs that stop and go on, in process, with the real driver, log, store and tools; only the model's words are scripted.
-
-It has the workspace, and images of a run as a crash at some event would leave it.
-"""
+"""Runs that stop and go on, in process, with the real driver, log, store and tools; only the model's words are scripted."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +44,6 @@ class Course:
     """For each resume, whether it went on where it was."""
     promotions: list[bool] = field(default_factory=list)
     """For each wish to promote, whether it ended as the policy says."""
-    _images: list[tuple[When, Path]] = field(default_factory=list)
     _interrupts: When | None = None
     _after: float = 0.0
     _task: asyncio.Task[GoalOutcome] | None = None
@@ -63,12 +58,6 @@ class Course:
         for name, content in files.items():
             (self.workspace / name).write_text(content)
 
-    def image(self, when: When) -> Path:
-        """Where home and workspace are copied to when such an event is written for the first time."""
-        path = self.folder / f"image-{len(self._images)}"
-        self._images.append((when, path))
-        return path
-
     def interrupt(self, when: When, after: float = 0.0) -> None:
         """Cancel the run, as Ctrl-C does, when such an event is written, or so many seconds after it."""
         self._interrupts, self._after = when, after
@@ -76,10 +65,6 @@ class Course:
     def on_record(self, record: Record) -> None:
         """The port `Observer`."""
         self.records.append(record)
-        for when, path in self._images:
-            if not path.exists() and when(record.event):
-                shutil.copytree(self.home, path / "home")
-                shutil.copytree(self.workspace, path / "work")
         if self._interrupts is not None and self._interrupts(record.event) and self._task is not None:
             self._interrupts = None
             if self._after:
@@ -124,15 +109,6 @@ class Course:
         self.ends.append(outcome)
         self.expected.append((status, reason or StopReason.SATISFIED.value))
         return outcome
-
-    def crash(self, image: Path) -> None:
-        """Make home and workspace what they were when the image was taken: what kill -9 there would have left."""
-        for place in (self.home, self.workspace):
-            shutil.rmtree(place)
-        (image / "home").rename(self.home)
-        (image / "work").rename(self.workspace)
-        self.ends.clear()
-        self.expected.clear()
 
     @property
     def run_folder(self) -> RunFolder:

@@ -15,23 +15,14 @@ from goalrunner.core.summary import outcome_of
 from tests.support.course import Course, how
 from tests.support.transitions import faults
 
-MEASURES = (
-    "state completeness",
-    "transition validity",
-    "replay success",
-    "resume success",
-    "fresh state",
-    "approvals kept",
-    "stop-reason accuracy",
-    "promotion-policy accuracy",
-)
-"""In the order of the document; "fresh state" is its stale-state rate turned round, "approvals kept" its lost-approval rate."""
-
 Samples = dict[str, list[str]]
 
 
 def measure(course: Course) -> Samples:
-    """Every sample of every measure that this run gives."""
+    """Return every sample of every measure that this run gives.
+
+    "fresh state" is the stale-state rate of the document turned round, "approvals kept" its lost-approval rate.
+    """
     records = course.log
     states = list(_states(records))
     return {

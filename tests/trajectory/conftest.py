@@ -1,18 +1,16 @@
-"""A workplace for each run; what it leaves is measured when its test is over, and the rates are printed at the end."""
+"""A workplace for each run; what it leaves is measured when its test is over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.course import Course
-from tests.support.rates import Samples, measure
-from tests.support.rates_table import note_samples, print_rates
+from tests.support.rates import measure
 
-Measured = Callable[[Course], Samples]
+Measured = Callable[[Course], None]
 
 
 @pytest.fixture
@@ -22,19 +20,11 @@ def course(tmp_path: Path) -> Course:
 
 
 @pytest.fixture
-def measured(record_property: Callable[[str, object], None]) -> Measured:
-    """Measure a run: its samples go into the table, and any that is not good fails the test."""
+def measured() -> Measured:
+    """Measure a run: any sample that is not good fails the test."""
 
-    def check(course: Course) -> Samples:
-        samples = measure(course)
-        note_samples(record_property, samples)
-        wrong = {name: [sample for sample in found if sample] for name, found in samples.items()}
-        assert {name: found[:5] for name, found in wrong.items() if found} == {}
-        return samples
+    def check(course: Course) -> None:
+        wrong = {name: [sample for sample in samples if sample] for name, samples in measure(course).items()}
+        assert {name: samples[:5] for name, samples in wrong.items() if samples} == {}
 
     return check
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the rates."""
-    print_rates(terminalreporter)

@@ -1,16 +1,13 @@
-"""The measures can fall: logs that were doctored, and the table."""
+"""The measures can fall: logs that were doctored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from goalrunner.core import events
 from goalrunner.core.events import Event, Record
 from tests.support.course import Course, effect
-from tests.support.rates import MEASURES, measure
-from tests.support.rates_table import table
+from tests.support.rates import measure
 from tests.support.recordings import agent
 from tests.support.transitions import faults
 
@@ -72,13 +69,3 @@ async def test_an_end_that_was_not_expected_and_a_resume_that_began_anew_are_cou
 
 def numbered(log: list[Event]) -> list[Record]:
     return [Record(seq=place, at="t0", event=event) for place, event in enumerate(log, start=1)]
-
-
-@pytest.mark.parametrize(("good", "rate"), [(10, "1.0000"), (9, "0.9500"), (0, "0.5000")])
-def test_the_table_holds_the_rate_over_all_runs(good: int, rate: str) -> None:
-    rows = [{name: [10, 10] for name in MEASURES}, {name: [good, 10] for name in MEASURES}]
-    assert table(rows)[1] == f"state completeness          {rate}  {good + 10} of 20"
-
-
-def test_a_measure_without_samples_has_no_rate() -> None:
-    assert table([{name: [0, 0] for name in MEASURES}])[4] == "resume success                   -  0 of 0"

@@ -18,10 +18,8 @@ from goalrunner.goalfile.loading import load_goal
 from tests.support.command_line import environment
 from tests.support.course import Course
 from tests.support.deciding import decide_approval
-from tests.support.forking import goal as goal_command
-from tests.support.rates import Samples
 
-Measured = Callable[[Course], Samples]
+Measured = Callable[[Course], None]
 
 REFUND = Path(__file__).parents[2] / "goals" / "refund"
 HEADING = "order,amount\n"
@@ -93,17 +91,6 @@ async def test_an_approved_payment_is_made_once_and_the_result_waits_for_a_perso
     measured(course)
 
 
-async def test_a_result_that_a_person_refuses_is_not_complete(course: Course, refund: Goal, measured: Measured) -> None:
-    await course.drive(refund, ends="blocked/approval_required")
-    decide_approval(course.run_folder, "approved")
-    await course.resume(ends="blocked/approval_required")
-    decide_approval(course.run_folder, "denied", reason="the customer withdrew")
-    await course.resume(ends="blocked/denied")
-    assert not any(getattr(record.event, "status", None) is GoalStatus.COMPLETE for record in course.log)
-    assert ledger(course) == PAID
-    measured(course)
-
-
 RECOMMENDED = json.dumps(
     {
         "order": "order:O-104",
@@ -161,14 +148,3 @@ def test_the_payment_itself_asks_the_policy_gate(
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout + done.stderr).startswith(said), done
     assert (folder / "ledger.csv").read_text() == (PAID if said.startswith("issued") else paid)
-
-
-def test_the_command_says_what_waits_and_what_to_type(tmp_path: Path, own_home: Path) -> None:
-    folder = tmp_path / "refund"
-    shutil.copytree(REFUND, folder)
-    ended = goal_command("run", folder / "goal.toml", cwd=tmp_path)
-    assert ended.code == 3, ended
-    assert "a1 shell: python3 refund.py issue O-104 189.00" in ended.out
-    assert "goal approve" in ended.out
-    assert "goal deny" in ended.out
-    assert (folder / "ledger.csv").read_text() == HEADING
