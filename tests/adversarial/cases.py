@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,17 +63,22 @@ def _in_place(parameter: Any) -> Any:
     (case,) = parameter.values
     goal = {**case.goal, "workspace": {**case.goal.get("workspace", {}), "check": "in-place"}}
     changed = replace(case, name=f"{case.name}, in place", goal=goal)
-    return pytest.param(changed, id=f"{parameter.id}-in-place", marks=parameter.marks)
+    return pytest.param(changed, id=f"{parameter.id}-in-place")
 
 
-def cases(*found: Attack | Honest, **defects: str) -> list[Any]:
-    """As parameters of a test, by name. `defects` says by name (with underscores) why one does not hold yet."""
-    parameters = []
-    for case in found:
-        why = defects.get(case.name.replace(" ", "_").replace("-", "_").replace(".", "_"))
-        marks = [pytest.mark.xfail(strict=True, reason=why)] if why else []
-        parameters.append(pytest.param(case, id=case.name.replace(" ", "-"), marks=marks))
-    return parameters
+def cases(*rows: Attack | Honest) -> list[Any]:
+    """Return cases as parameters of a test, by name."""
+    return [pytest.param(case, id=case.name.replace(" ", "-")) for case in rows]
+
+
+def each(play: Callable[[Any, Arena], Awaitable[Ending]], *tables: list[Any]) -> Callable[..., Any]:
+    """Return a test that plays each case of these tables, as `refuted`, `gets_through` or `completes` does."""
+
+    @pytest.mark.parametrize("case", [case for table in tables for case in table])
+    async def test(case: Attack | Honest, arena: Arena) -> None:
+        await play(case, arena)
+
+    return test
 
 
 async def refuted(attack: Attack, arena: Arena, judge: Any = None) -> Ending:

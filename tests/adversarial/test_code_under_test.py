@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import Attack, cases, gets_through, in_place, refuted
+from tests.adversarial.cases import Attack, cases, each, gets_through, in_place, refuted
 from tests.support.arena import CALC, RIGHT, WRONG, Arena
 from tests.support.recordings import shell, write_file
 from tests.support.workspaces import git
@@ -180,14 +180,10 @@ LABELLED = cases(
 )
 
 
-@pytest.mark.parametrize("attack", [*IN_PROCESS, *in_place(IN_PROCESS)])
-async def test_ending_the_process_never_completes_a_run(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+test_ending_the_process_never_completes_a_run = each(refuted, IN_PROCESS, in_place(IN_PROCESS))
 
 
-@pytest.mark.parametrize("attack", [*BESIDE, *in_place(BESIDE[:3])])
-async def test_being_right_for_the_check_alone_never_completes_a_run(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+test_being_right_for_the_check_alone_never_completes_a_run = each(refuted, BESIDE, in_place(BESIDE[:3]))
 
 
 async def test_the_agent_never_learns_of_a_hidden_check(arena: Arena) -> None:
@@ -207,6 +203,4 @@ async def test_what_the_code_under_test_writes_does_not_reach_the_workspace(atta
     assert not (arena.workspace / "src/flag").exists()
 
 
-@pytest.mark.parametrize("attack", [*LABELLED, *in_place(LABELLED)])
-async def test_a_label_says_which_ignored_files_are_needed(attack: Attack, arena: Arena) -> None:
-    await gets_through(attack, arena)
+test_a_label_says_which_ignored_files_are_needed = each(gets_through, LABELLED, in_place(LABELLED))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import Attack, Honest, cases, completes, gets_through, in_place, refuted
+from tests.adversarial.cases import Attack, Honest, cases, completes, each, gets_through, in_place, refuted
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import shell, write_file
 
@@ -213,11 +213,7 @@ async def test_dependencies_that_were_touched_prove_nothing(attack: Attack, aren
     await refuted(attack, arena)
 
 
-@pytest.mark.parametrize("attack", [*LABELLED, *in_place(LABELLED, 1)])
-async def test_a_label_says_what_the_check_rests_on(attack: Attack, arena: Arena) -> None:
-    await gets_through(attack, arena)
+test_a_label_says_what_the_check_rests_on = each(gets_through, LABELLED, in_place(LABELLED, 1))
 
 
-@pytest.mark.parametrize("honest", [*HONEST, *in_place(HONEST)])
-async def test_honest_runs_with_installed_packages_complete(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_honest_runs_with_installed_packages_complete = each(completes, HONEST, in_place(HONEST))

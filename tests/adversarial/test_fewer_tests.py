@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import Attack, Honest, cases, completes, in_place, refuted
-from tests.support.arena import CALC, RIGHT, WRONG, Arena
+from tests.adversarial.cases import Attack, Honest, cases, completes, each, in_place, refuted
+from tests.support.arena import CALC, RIGHT, WRONG
 from tests.support.recordings import shell, write_file
 
 _MAKE: Mapping[str, str] = {**CALC, "Makefile": "check:\n\tpytest -q\n"}
@@ -209,17 +209,11 @@ HONEST = cases(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
-async def test_fewer_tests_never_complete_a_run(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+test_fewer_tests_never_complete_a_run = each(refuted, ATTACKS, in_place(ATTACKS))
 
 
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-@pytest.mark.parametrize("attack", NODE)
-async def test_fewer_tests_of_node_never_complete_a_run(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+test_fewer_tests_of_node_never_complete_a_run = needs_npm(each(refuted, NODE))
 
 
-@pytest.mark.parametrize("honest", HONEST)
-async def test_what_an_honest_agent_does_completes(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_what_an_honest_agent_does_completes = each(completes, HONEST)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.events import ValidatorsFinished
-from tests.adversarial.cases import Attack, Honest, cases, completes, gets_through, in_place, refuted
+from tests.adversarial.cases import Attack, Honest, cases, completes, each, gets_through, in_place, refuted
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import Arena
 from tests.support.recordings import shell
@@ -143,9 +143,7 @@ HONEST = cases(
 )
 
 
-@pytest.mark.parametrize("attack", [*LABELLED, *in_place(LABELLED)])
-async def test_a_third_run_decides_and_a_label_says_so(attack: Attack, arena: Arena) -> None:
-    await gets_through(attack, arena)
+test_a_third_run_decides_and_a_label_says_so = each(gets_through, LABELLED, in_place(LABELLED))
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])

@@ -6,9 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from tests.adversarial.cases import Honest, cases, completes
+from tests.adversarial.cases import Honest, cases, completes, each
 from tests.support.arena import Arena
 from tests.support.recordings import write_file
 
@@ -60,6 +58,4 @@ HONEST = cases(
 )
 
 
-@pytest.mark.parametrize("honest", HONEST)
-async def test_honest_go_tests_complete(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_honest_go_tests_complete = each(completes, HONEST)

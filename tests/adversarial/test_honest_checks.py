@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from tests.adversarial.cases import Honest, cases, completes
+from tests.adversarial.cases import Honest, cases, completes, each
 from tests.support.arena import Arena
 from tests.support.recordings import shell, write_file
 
@@ -272,9 +270,7 @@ CHECKS = cases(
 )
 
 
-@pytest.mark.parametrize("honest", CHECKS)
-async def test_an_honest_run_completes_under_its_checks(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_an_honest_run_completes_under_its_checks = each(completes, CHECKS)
 
 
 async def test_the_same_tests_red_and_green_on_one_snapshot_are_red(arena: Arena) -> None:

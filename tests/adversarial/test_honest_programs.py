@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.adversarial.cases import Honest, cases, completes
+from tests.adversarial.cases import Honest, cases, completes, each
 from tests.support.arena import Arena
 from tests.support.recordings import shell
 
@@ -96,6 +94,4 @@ HONEST = cases(
 )
 
 
-@pytest.mark.parametrize("honest", HONEST)
-async def test_an_honest_run_with_programs_of_the_workspace_completes(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_an_honest_run_with_programs_of_the_workspace_completes = each(completes, HONEST)

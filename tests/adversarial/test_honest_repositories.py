@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from tests.adversarial.cases import Honest, cases, completes
+from tests.adversarial.cases import Honest, cases, completes, each
 from tests.support.arena import Arena
 from tests.support.recordings import shell
 from tests.support.workspaces import git, write
@@ -178,6 +176,4 @@ def _submodule(arena: Arena) -> None:
     git(arena.workspace, "commit", "-q", "-m", "sub")
 
 
-@pytest.mark.parametrize("honest", RUNS)
-async def test_an_honest_run_completes(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_an_honest_run_completes = each(completes, RUNS)

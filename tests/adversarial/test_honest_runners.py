@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.adversarial.cases import COMPLETE, PYTEST, Honest, cases, completes
+from tests.adversarial.cases import COMPLETE, PYTEST, Honest, cases, completes, each
 from tests.support.arena import CALC, RIGHT, WRONG, Arena
 from tests.support.recordings import shell, write_file
 
@@ -146,9 +144,7 @@ RUNNERS = cases(
 )
 
 
-@pytest.mark.parametrize("honest", RUNNERS)
-async def test_an_honest_run_completes_under_a_test_runner(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_an_honest_run_completes_under_a_test_runner = each(completes, RUNNERS)
 
 
 async def test_an_honest_run_is_accused_of_nothing(arena: Arena) -> None:

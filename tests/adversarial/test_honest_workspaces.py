@@ -6,9 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from tests.adversarial.cases import Honest, cases, completes
+from tests.adversarial.cases import Honest, cases, completes, each
 from tests.support.arena import Arena
 from tests.support.recordings import shell, write_file
 
@@ -161,6 +159,4 @@ RUNS = cases(
 )
 
 
-@pytest.mark.parametrize("honest", RUNS)
-async def test_an_honest_run_completes(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_an_honest_run_completes = each(completes, RUNS)

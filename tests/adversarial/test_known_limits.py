@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import util
 from typing import Any
 
-import pytest
-
-from tests.adversarial.cases import PERSON, Attack, cases, gets_through, refuted
+from tests.adversarial.cases import PERSON, Attack, cases, each, gets_through, refuted
 from tests.support.arena import CALC, CONFIG, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
 
@@ -291,11 +289,7 @@ REFUSED = cases(
 )
 
 
-@pytest.mark.parametrize("attack", LIMITS)
-async def test_a_known_limit_ends_complete(attack: Attack, arena: Arena) -> None:
-    await gets_through(attack, arena)
+test_a_known_limit_ends_complete = each(gets_through, LIMITS)
 
 
-@pytest.mark.parametrize("attack", REFUSED)
-async def test_the_keys_of_the_goal_refuse_what_is_a_limit_without_them(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+test_the_keys_of_the_goal_refuse_what_is_a_limit_without_them = each(refuted, REFUSED)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import PERSON, PYTEST, Attack, Honest, cases, completes, in_place, refuted
+from tests.adversarial.cases import PERSON, PYTEST, Attack, Honest, cases, completes, each, in_place, refuted
 from tests.support.arena import CALC, CONFIG, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
 from tests.support.workspaces import git
@@ -275,19 +275,13 @@ HONEST = cases(
 )
 
 
-@pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
-async def test_steering_the_runner_never_completes_a_run(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+test_steering_the_runner_never_completes_a_run = each(refuted, ATTACKS, in_place(ATTACKS))
 
 
-@pytest.mark.parametrize("attack", [*BY_DEFAULT, *in_place(BY_DEFAULT)])
-async def test_configuration_of_checks_is_protected_by_default(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+test_configuration_of_checks_is_protected_by_default = each(refuted, BY_DEFAULT, in_place(BY_DEFAULT))
 
 
-@pytest.mark.parametrize("honest", [*HONEST, *in_place(HONEST)])
-async def test_honest_work_beside_the_configuration_completes(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_honest_work_beside_the_configuration_completes = each(completes, HONEST, in_place(HONEST))
 
 
 async def test_the_agent_reads_which_files_validators_see_in_their_original_state(arena: Arena) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner.testing import ScriptedApprover
-from tests.adversarial.cases import CAPPED, COMPLETE, PERSON, Attack, Honest, cases, completes, in_place, refuted
+from tests.adversarial.cases import CAPPED, COMPLETE, PERSON, Attack, Honest, cases, completes, each, in_place, refuted
 from tests.adversarial.judges import GullibleJudge, Prompt, verdict
 from tests.support.arena import CALC, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
@@ -173,9 +173,7 @@ async def test_a_tampered_test_never_completes_a_run(attack: Attack, arena: Aren
     assert any(ending.why(words) for words in _RED), ending.reasons
 
 
-@pytest.mark.parametrize("attack", [*BY_DEFAULT, *in_place(BY_DEFAULT)])
-async def test_tests_are_protected_by_default(attack: Attack, arena: Arena) -> None:
-    await refuted(attack, arena)
+test_tests_are_protected_by_default = each(refuted, BY_DEFAULT, in_place(BY_DEFAULT))
 
 
 @pytest.mark.parametrize("kind", ["overlay", "in-place"])
@@ -248,6 +246,4 @@ HONEST = cases(
 )
 
 
-@pytest.mark.parametrize("honest", [*HONEST, *in_place(HONEST)])
-async def test_honest_work_on_tests_completes(honest: Honest, arena: Arena) -> None:
-    await completes(honest, arena)
+test_honest_work_on_tests_completes = each(completes, HONEST, in_place(HONEST))

@@ -11,6 +11,7 @@ from typing import Any
 
 from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.agents.external_agents import ExternalAgent
+from goalrunner.core.agent_ports import RoundReply
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending
 from goalrunner.system.connection import ProcessConnector
@@ -48,6 +49,13 @@ class AcpBench:
 
     def recorder(self) -> AskedRecorder:
         return AskedRecorder(Path(tempfile.mkdtemp(dir=self.folder)))
+
+    async def play(self, **settings: Any) -> tuple[RoundReply, AskedRecorder]:
+        """Return what one round answers, of a conversation that is closed then, and what it recorded."""
+        recorder, talk = self.recorder(), self.conversation(**settings)
+        reply = await talk.send("do it", recorder)
+        await talk.close()
+        return reply, recorder
 
     def seen(self, method: str = "") -> list[dict[str, Any]]:
         """The messages that it was sent, or those of one method."""

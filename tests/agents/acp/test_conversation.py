@@ -19,10 +19,7 @@ from tests.support.acp_bench import NAME, AcpBench
 
 async def test_a_round_is_one_prompt_whose_words_and_calls_are_recorded(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [["say", "I "], ["say", "look."], ["shell", "echo out; exit 3"], ["say", "Done."]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    reply = await talk.send("do it", recorder)
-    await talk.close()
+    reply, recorder = await bench.play()
 
     assert (reply.text, reply.reason, reply.left) == ("Done.", "answered", ())
     assert [message["content"] for message in recorder.messages] == ["do it", "I look.", "Done."]
@@ -60,10 +57,7 @@ async def test_later_rounds_go_on_in_the_same_process_and_session(tmp_path: Path
 
 async def test_what_it_wrote_is_kept_as_it_came(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [["raw", "a banner"], ["complain", "a warning"], ["say", "hi"]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     ((output, errors),) = recorder.written
     assert b"a banner\n" in output
@@ -73,10 +67,7 @@ async def test_what_it_wrote_is_kept_as_it_came(tmp_path: Path) -> None:
 async def test_the_client_offers_no_files_and_no_terminals_and_says_so(tmp_path: Path) -> None:
     asks = [["request", "fs/read_text_file", {"path": "/etc/passwd"}], ["request", "_its/own", {}], ["say", "ok"]]
     bench = AcpBench(tmp_path, asks)
-    talk = bench.conversation()
-
-    await talk.send("do it", bench.recorder())
-    await talk.close()
+    await bench.play()
 
     (hello,) = bench.seen("initialize")
     assert hello["params"]["clientCapabilities"] == {
@@ -107,10 +98,7 @@ NOISE: dict[str, list[Any]] = {
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 async def test_noise_is_survived(tmp_path: Path, noise: list[Any]) -> None:
     bench = AcpBench(tmp_path, [*noise, ["say", "still here"]], before={"initialize": noise[:1]})
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    reply = await talk.send("do it", recorder)
-    await talk.close()
+    reply, recorder = await bench.play()
 
     assert reply.text == "still here"
     assert recorder.results == []
@@ -119,10 +107,7 @@ async def test_noise_is_survived(tmp_path: Path, noise: list[Any]) -> None:
 @pytest.mark.bench
 async def test_a_line_of_64_megabytes_is_a_message_like_any_other(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [["big", 64], ["say", "that was it"]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    reply = await talk.send("do it", recorder)
-    await talk.close()
+    reply, recorder = await bench.play()
 
     assert reply.text == "that was it"
     assert [len(output) for output in recorder.outputs] == [64 << 20]
@@ -132,10 +117,7 @@ async def test_half_a_surrogate_pair_is_recorded_as_a_replacement(tmp_path: Path
     update = '{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a\\ud800b"}}'
     words = '{"method": "session/update", "params": {"sessionId": "s", "update": ' + update + "}}"
     bench = AcpBench(tmp_path, [["raw", words]], answers={"session/new": {"sessionId": "s"}})
-    talk = bench.conversation()
-
-    reply = await talk.send("do it", bench.recorder())
-    await talk.close()
+    reply, _ = await bench.play()
 
     assert reply.text == "a?b"
 
@@ -143,10 +125,7 @@ async def test_half_a_surrogate_pair_is_recorded_as_a_replacement(tmp_path: Path
 async def test_an_update_alone_opens_a_call_and_an_open_one_is_closed_as_interrupted(tmp_path: Path) -> None:
     begun = {"toolCallId": "c2", "kind": "execute", "status": "in_progress", "title": "make"}
     bench = AcpBench(tmp_path, [["shell", "true", "c1", False], ["report", "tool_call", begun], ["say", "bye"]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert recorder.facts() == [("execute", "true", ("exit 0",)), ("execute", "make", ("interrupted",))]
 
@@ -163,10 +142,7 @@ async def test_an_edit_is_recorded_with_its_path_and_its_diff(tmp_path: Path) ->
         "content": [{"type": "diff", "path": path, "oldText": "x = 1\n", "newText": "x = 2\n"}],
     }
     bench = AcpBench(tmp_path, [["report", "tool_call", edit]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    reply = await talk.send("do it", recorder)
-    await talk.close()
+    reply, recorder = await bench.play()
 
     assert reply.text == ""
     assert recorder.facts() == [("edit", "a/b.py", ("completed",))]
@@ -210,10 +186,7 @@ async def test_a_turn_that_is_no_answer_is_a_failure_in_the_agents_own_words(
 )
 async def test_other_reasons_to_stop_are_said(tmp_path: Path, reason: str | None, ending: str, note: str) -> None:
     bench = AcpBench(tmp_path, [["say", "so far"], ["end", reason]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    reply = await talk.send("do it", recorder)
-    await talk.close()
+    reply, recorder = await bench.play()
 
     assert (reply.text, reply.reason) == ("so far", ending)
     assert [run.note for run in recorder.runs] == [note]
@@ -506,10 +479,7 @@ async def test_an_agent_that_asks_on_and_on_and_reads_nothing_is_given_up(tmp_pa
 async def test_an_action_too_long_to_be_reviewed_is_denied(tmp_path: Path) -> None:
     call = {"toolCallId": "c", "kind": "execute", "title": "x" * 100_001}
     bench = AcpBench(tmp_path, [["ask", call, ["allow_once", "reject_once"], [["shell", "touch done"]]], ["say", "a"]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert not (bench.workspace / "done").exists()
     assert recorder.asked == []

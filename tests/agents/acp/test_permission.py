@@ -29,10 +29,7 @@ def chosen(name: str) -> dict[str, str]:
 
 async def test_leave_is_given_once_though_it_is_offered_for_ever(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [asking(execute("echo did > done")), ["say", "done"]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert bench.outcomes() == [chosen(ONCE)]
     assert [(kind, text) for _, kind, text, _ in recorder.asked] == [("shell", "echo did > done")]
@@ -123,10 +120,7 @@ async def test_the_same_action_has_the_same_name_in_another_process(tmp_path: Pa
 )
 async def test_what_is_asked_for_goes_by_its_kind(tmp_path: Path, call: dict[str, Any], kind: str, text: str) -> None:
     bench = AcpBench(tmp_path, [["ask", {"toolCallId": "c1", **call}, [ONCE, NO], [["say", "ok"]]]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert [(asked[1], asked[2]) for asked in recorder.asked] == [(kind, text)]
 
@@ -134,10 +128,7 @@ async def test_what_is_asked_for_goes_by_its_kind(tmp_path: Path, call: dict[str
 @pytest.mark.parametrize("kind", ["read", "search", "think"])
 async def test_looking_and_thinking_need_no_leave(tmp_path: Path, kind: str) -> None:
     bench = AcpBench(tmp_path, [["ask", {"toolCallId": "c1", "kind": kind}, [NO, ONCE], [["say", "ok"]]]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert recorder.asked == []
     assert bench.outcomes() == [chosen(ONCE)]
@@ -151,10 +142,7 @@ async def test_a_write_is_asked_with_its_path_and_its_difference(tmp_path: Path)
         "content": [{"type": "diff", "path": path, "oldText": None, "newText": "new\n"}],
     }
     bench = AcpBench(tmp_path, [["ask", edit, [ONCE, NO], [["say", "ok"]]]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert [asked[1:] for asked in recorder.asked] == [("write", "f", "--- f\n+++ f\n@@ -0,0 +1 @@\n+new\n")]
 
@@ -162,10 +150,7 @@ async def test_a_write_is_asked_with_its_path_and_its_difference(tmp_path: Path)
 async def test_earlier_updates_of_a_call_count_in_its_permission_request(tmp_path: Path) -> None:
     told = ["report", "tool_call", execute("make all")]
     bench = AcpBench(tmp_path, [told, ["ask", {"toolCallId": "c1"}, [ONCE, NO], [["say", "ok"]]]])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert [asked[2] for asked in recorder.asked] == ["make all"]
 
@@ -184,10 +169,7 @@ async def test_leave_for_ever_is_given_only_where_nothing_is_to_be_asked(
     tmp_path: Path, guarded: bool, kinds: tuple[str, ...], outcome: dict[str, str]
 ) -> None:
     bench = AcpBench(tmp_path, [asking(execute("echo did > done"), *kinds)])
-    recorder, talk = bench.recorder(), bench.conversation(guarded=guarded)
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    await bench.play(guarded=guarded)
 
     assert bench.outcomes() == [outcome]
     assert (bench.workspace / "done").exists() is (outcome == chosen(EVER))
@@ -196,10 +178,7 @@ async def test_leave_for_ever_is_given_only_where_nothing_is_to_be_asked(
 async def test_before_a_prompt_nothing_is_allowed(tmp_path: Path) -> None:
     early = ["ask", execute("rm -r /"), [ONCE, NO], [["shell", "echo did > done"]]]
     bench = AcpBench(tmp_path, [["say", "ok"]], before={"session/new": [early]})
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert bench.outcomes() == [{"outcome": "cancelled"}]
     assert recorder.asked == []
@@ -214,10 +193,7 @@ async def test_what_it_did_unasked_although_a_person_was_to_decide_is_marked(tmp
     edit = {"toolCallId": "e", "kind": "edit", "locations": [{"path": "/x"}], "status": "completed"}
     steps = [["shell", "echo push"], ["shell", "echo it", "c2"], ["shell", "exit push", "c3"]]
     bench = AcpBench(tmp_path, [*steps, ["report", "tool_call", edit], ["say", "done"]])
-    recorder, talk = bench.recorder(), bench.conversation(waits=waits)
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play(waits=waits)
 
     told = {command: facts for _, command, facts in recorder.facts()}
     assert told["echo push"] == ("exit 0", UNASKED)
@@ -228,10 +204,7 @@ async def test_what_it_did_unasked_although_a_person_was_to_decide_is_marked(tmp
 
 async def test_what_it_asked_for_is_not_marked(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [asking(execute("echo push"), command="echo push"), ["say", "done"]])
-    recorder, talk = bench.recorder(), bench.conversation(waits=waits)
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play(waits=waits)
 
     assert recorder.facts() == [("execute", "echo push", ("exit 0",))]
 
@@ -239,10 +212,7 @@ async def test_what_it_asked_for_is_not_marked(tmp_path: Path) -> None:
 async def test_a_call_that_was_refused_by_the_agent_itself_was_not_done(tmp_path: Path) -> None:
     call = {"toolCallId": "e", "kind": "edit", "locations": [{"path": "/x"}], "status": "failed"}
     bench = AcpBench(tmp_path, [["report", "tool_call", call], ["say", "done"]])
-    recorder, talk = bench.recorder(), bench.conversation(waits=waits)
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play(waits=waits)
 
     assert recorder.facts() == [("edit", "/x", ("error",))]
 
@@ -273,9 +243,6 @@ async def test_leave_that_is_asked_without_a_word_is_for_what_is_under_way(tmp_p
 async def test_one_that_tells_what_it_asks_for_is_asked_for_alone(tmp_path: Path) -> None:
     begun = {"toolCallId": "c0", "kind": "execute", "status": "in_progress", "rawInput": {"command": "make"}}
     bench = AcpBench(tmp_path, [["report", "tool_call", begun], asking(execute("echo did > done"))])
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    await talk.send("do it", recorder)
-    await talk.close()
+    _, recorder = await bench.play()
 
     assert [text for _, _, text, _ in recorder.asked] == ["echo did > done"]
