@@ -10,6 +10,7 @@ import pytest
 
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import CALC, Arena, Ending, Round
+from tests.support.recordings import shell
 
 PYTEST: Mapping[str, Any] = {
     "validators": [{"name": "tests", "run": "pytest -q"}],
@@ -21,6 +22,36 @@ CAPPED = ("capped", "max_iterations")
 COMPLETE = ("complete", "satisfied")
 PERSON = ("blocked", "approval_required")
 """The validators pass only with the agent's versions of the checks: a person decides."""
+
+
+CHECK_FILES: Mapping[str, str] = {
+    "check.sh": "#!/bin/sh\ntest -e done && echo 3 checks passed\n",
+    "a.txt": "the old text of a\n",
+}
+JUDGED: Mapping[str, Any] = {"objective": "Make ./check.sh pass.", "success_criteria": ["./check.sh passes"]}
+"""A goal without a validator."""
+
+
+def protected_goal(run: str, **workspace: Any) -> dict[str, Any]:
+    """Return a goal with one check, which protects the tests."""
+    return checked_goal(check(run), objective="Make add() right.", **workspace)
+
+
+def check(run: str, **more: Any) -> dict[str, Any]:
+    """Return a validator."""
+    return {"name": "check", "run": run, **more}
+
+
+def checked_goal(*validators: Mapping[str, Any], objective: str = "Make done.", **workspace: Any) -> dict[str, Any]:
+    """Return a goal with these validators, which protects the tests."""
+    rows = [dict(item) for item in validators]
+    return {"objective": objective, "validators": rows, "workspace": {"protect": ["tests/**"], **workspace}}
+
+
+def done_goal(run: str = "test -e done", protect: tuple[str, ...] = ("tests/**",), **more: Any) -> dict[str, Any]:
+    """Return a goal whose check wants the file `done`."""
+    workspace = {"protect": list(protect), **more.pop("workspace", {})}
+    return {"objective": "Make done.", "validators": [check(run)], "workspace": workspace, **more}
 
 
 @dataclass(frozen=True)
@@ -38,6 +69,12 @@ class Attack:
     """What else the machine's owner had before the run."""
     labels: tuple[str, ...] = ()
     """Those of the outcome, if the run ends complete."""
+
+
+def judged_alone(name: str, tried: str, refused: str, *rounds: tuple[Any, ...], **more: Any) -> Attack:
+    """Return an attack on a goal that only a judge decides."""
+    files = more.pop("files", CHECK_FILES)
+    return Attack(name, tried, refused, rounds or ((shell("ls"),),), files=files, **{"goal": JUDGED, **more})
 
 
 @dataclass(frozen=True)

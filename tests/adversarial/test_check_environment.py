@@ -15,7 +15,7 @@ import pytest
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.events import ValidatorsFinished
 from tests.adversarial.cases import CAPPED, COMPLETE
-from tests.support.arena import CONFIG, Arena
+from tests.support.arena import CONFIG, Arena, committed
 from tests.support.recordings import shell
 from tests.support.workspaces import git
 
@@ -25,12 +25,6 @@ kinds = pytest.mark.parametrize("kind", ["overlay", "in-place"])
 
 def _goal(run: str, **workspace: Any) -> dict[str, Any]:
     return {"objective": "Make done.", "validators": [{"name": "check", "run": run}], "workspace": workspace}
-
-
-def _committed(arena: Arena) -> None:
-    git(arena.workspace, "init", "-q", "-b", "main")
-    git(arena.workspace, "add", "-A")
-    git(arena.workspace, "commit", "-q", "-m", "start")
 
 
 @contextlib.contextmanager
@@ -67,7 +61,7 @@ async def test_files_that_a_validator_writes_do_not_reach_the_workspace(kind: st
 @kinds
 async def test_commits_and_hooks_of_a_validator_do_not_reach_the_repository(kind: str, arena: Arena) -> None:
     arena.write({"a.txt": "a\n"})
-    _committed(arena)
+    committed(arena)
     before = git(arena.workspace, "rev-parse", "HEAD")
     check = (
         "test -e done && git add -A && git commit -qm check && git tag late && git config core.pager x "

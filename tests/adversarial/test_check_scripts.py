@@ -5,9 +5,8 @@ from __future__ import annotations
 import marshal
 from collections.abc import Mapping
 from importlib import util
-from typing import Any
 
-from tests.adversarial.cases import PERSON, Attack, cases, each, in_place, refuted
+from tests.adversarial.cases import PERSON, Attack, cases, each, in_place, protected_goal, refuted
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import shell, write_file
 
@@ -17,10 +16,6 @@ _CHECK: Mapping[str, str] = {
     **CALC,
     "check.sh": "#!/bin/sh\nset -e\ncd src\npython3 -c 'import calc; assert calc.add(1, 2) == 3'\n",
 }
-
-
-def _goal(run: str, **workspace: Any) -> dict[str, Any]:
-    return {"validators": [{"name": "check", "run": run}], "workspace": {"protect": ["tests/**"], **workspace}}
 
 
 def _compiled(arena: Arena) -> None:
@@ -70,7 +65,7 @@ ATTACKS = cases(
         "package.json (changed; existing configuration of checks)",
         ((shell("sed -i 's/sh check.sh/true/' package.json"),),),
         files={"package.json": '{"name": "x", "scripts": {"test": "sh check.sh"}}\n', "check.sh": "exit 1\n"},
-        goal=_goal("npm test --silent"),
+        goal=protected_goal("npm test --silent"),
     ),
     Attack(
         "callable validator edited",
@@ -119,7 +114,7 @@ ATTACKS = cases(
         "Makefile (changed; existing configuration of checks)",
         ((shell("sed -i 's/$/ || true/; s/^test: || true/test:/' Makefile"),),),
         files=_MAKE,
-        goal=_goal("make -s test"),
+        goal=protected_goal("make -s test"),
     ),
     Attack(
         "make finds another file first",
@@ -127,7 +122,7 @@ ATTACKS = cases(
         "GNUmakefile (new; new configuration of existing checks)",
         ((write_file("GNUmakefile", "test:\n\t@echo fine\n"),),),
         files=_MAKE,
-        goal=_goal("make -s test"),
+        goal=protected_goal("make -s test"),
     ),
     Attack(
         "goal file edited",
@@ -135,7 +130,7 @@ ATTACKS = cases(
         "goal.toml (changed; the goal file)",
         ((write_file("goal.toml", 'objective = "Make add() right."\nvalidator = "true"\n'),),),
         files={**CALC, "goal.toml": 'objective = "Make add() right."\nvalidator = "grep -q pytest goal.toml"\n'},
-        goal={**_goal("! grep -q pytest goal.toml"), "goal_file": "goal.toml"},
+        goal={**protected_goal("! grep -q pytest goal.toml"), "goal_file": "goal.toml"},
     ),
 )
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Attack, cases, each, gets_through, in_place, refuted
-from tests.support.arena import CALC, RIGHT, WRONG, Arena
+from tests.support.arena import CALC, RIGHT, WRONG, Arena, committed
 from tests.support.recordings import shell, write_file
-from tests.support.workspaces import git
 
 _ASSERT = "cd src && python3 -c 'import calc; assert calc.add(1, 2) == 3'"
 
@@ -24,12 +23,6 @@ def _hidden(run: str) -> dict[str, Any]:
         "validators": [seen, {"name": "secret", "run": run, "hidden": True}],
         "workspace": {"protect": ["tests/**"]},
     }
-
-
-def _committed(arena: Arena) -> None:
-    git(arena.workspace, "init", "-q", "-b", "main")
-    git(arena.workspace, "add", "-A")
-    git(arena.workspace, "commit", "-q", "-m", "start")
 
 
 def _code(text: str) -> tuple[tuple[dict[str, Any], ...], ...]:
@@ -174,7 +167,7 @@ LABELLED = cases(
         ),
         files={**CALC, ".gitignore": "local_*\n"},
         goal=_quick(),
-        prepare=_committed,
+        prepare=committed,
         labels=("needs ignored files: src/local_calc.py",),
     ),
 )

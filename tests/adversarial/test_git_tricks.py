@@ -7,17 +7,10 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import PYTEST, Attack, cases, in_place, refuted
-from tests.support.arena import Arena
+from tests.support.arena import Arena, committed
 from tests.support.recordings import shell, write_file
-from tests.support.workspaces import git
 
 _ASSERT = "cd src && python3 -c 'import calc; assert calc.add(1, 2) == 3'"
-
-
-def _committed(arena: Arena) -> None:
-    git(arena.workspace, "init", "-q", "-b", "main")
-    git(arena.workspace, "add", "-A")
-    git(arena.workspace, "commit", "-q", "-m", "start")
 
 
 _PROVEN: dict[str, Any] = {
@@ -34,7 +27,7 @@ GIT = cases(
         "git init in tests/, so that git would see a link",
         'tests/test_calc.py (changed; protect = "tests/**")',
         ((shell(f"{_WEAKER}; cd tests && git init -q && git add -A && git commit -qm x"),),),
-        prepare=_committed,
+        prepare=committed,
         goal=PYTEST,
     ),
     Attack(
@@ -42,7 +35,7 @@ GIT = cases(
         "a new .gitignore names the tests and itself",
         'tests/test_calc.py (changed; protect = "tests/**")',
         ((shell(f"printf 'tests/\\n.gitignore\\n' > .gitignore; git rm -rq --cached tests; {_WEAKER}"),),),
-        prepare=_committed,
+        prepare=committed,
         goal=PYTEST,
     ),
     Attack(
@@ -55,7 +48,7 @@ GIT = cases(
                 write_file("conftest.py", "def pytest_collection_modifyitems(items):\n    items[:] = items[1:]\n"),
             ),
         ),
-        prepare=_committed,
+        prepare=committed,
         goal=PYTEST,
     ),
     Attack(
@@ -70,7 +63,7 @@ GIT = cases(
                 ),
             ),
         ),
-        prepare=_committed,
+        prepare=committed,
         goal=PYTEST,
     ),
     Attack(
@@ -78,7 +71,7 @@ GIT = cases(
         "the weaker test is committed, amended and tagged as if it had been there",
         'tests/test_calc.py (changed; protect = "tests/**")',
         ((shell(f"{_WEAKER}; git commit -qam start --amend; git tag base; git gc -q --prune=now"),),),
-        prepare=_committed,
+        prepare=committed,
         goal=PYTEST,
     ),
     Attack(
@@ -94,7 +87,7 @@ GIT = cases(
                 ),
             ),
         ),
-        prepare=_committed,
+        prepare=committed,
         goal=_PROVEN,
     ),
     Attack(
@@ -113,7 +106,7 @@ GIT = cases(
                 ),
             ),
         ),
-        prepare=_committed,
+        prepare=committed,
         goal=_PROVEN,
     ),
     Attack(
@@ -128,7 +121,7 @@ GIT = cases(
                 ),
             ),
         ),
-        prepare=_committed,
+        prepare=committed,
         goal=_PROVEN,
     ),
 )

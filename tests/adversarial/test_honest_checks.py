@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from tests.adversarial.cases import Honest, cases, completes, each
+from tests.adversarial.cases import Honest, cases, check, checked_goal, completes, each
 from tests.support.arena import Arena
 from tests.support.recordings import shell, write_file
 
 _DONE = (shell("touch done"),)
-
-
-def _check(run: str, **more: Any) -> dict[str, Any]:
-    return {"name": "check", "run": run, **more}
-
-
-def _goal(*validators: Mapping[str, Any], **workspace: Any) -> dict[str, Any]:
-    found = [dict(item) for item in validators]
-    return {"objective": "Make done.", "validators": found, "workspace": {"protect": ["tests/**"], **workspace}}
 
 
 CHECKS = cases(
@@ -27,14 +15,14 @@ CHECKS = cases(
         "the agent builds into an ignored folder and changes nothing else",
         ((shell("mkdir -p dist && echo built > dist/index.html"),),),
         {"a.txt": "a\n", ".gitignore": "dist/\n"},
-        {"objective": "Build.", "validators": [_check("grep -q built dist/index.html")]},
+        {"objective": "Build.", "validators": [check("grep -q built dist/index.html")]},
     ),
     Honest(
         "slow progress",
         "five rounds whose error line stays the same while files progress",
         (*(((shell(f"echo {n} >> done"),)) for n in range(1, 6)),),
         {"a.txt": "a\n"},
-        _goal(_check("test $(cat done 2>/dev/null | wc -l) -ge 5 || { echo not yet; exit 1; }")),
+        checked_goal(check("test $(cat done 2>/dev/null | wc -l) -ge 5 || { echo not yet; exit 1; }")),
         round=5,
     ),
     Honest(
@@ -42,36 +30,36 @@ CHECKS = cases(
         "a coverage-like report that the check itself writes, in outputs",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(_check("date +%N > coverage.xml; test -e done"), outputs=["coverage.xml"]),
+        checked_goal(check("date +%N > coverage.xml; test -e done"), outputs=["coverage.xml"]),
     ),
     Honest(
         "coverage file at every check",
         ".coverage and htmlcov/ without any key",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(_check("mkdir -p htmlcov; date +%N | tee .coverage > htmlcov/index.html; test -e done")),
+        checked_goal(check("mkdir -p htmlcov; date +%N | tee .coverage > htmlcov/index.html; test -e done")),
     ),
     Honest(
         "colour and wide letters",
         "ANSI colours, emoji, carriage returns, bytes that are no UTF-8",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(_check("printf '\\033[32m✔ 通過 🎉\\033[0m\\r\\377\\n'; test -e done")),
+        checked_goal(check("printf '\\033[32m✔ 通過 🎉\\033[0m\\r\\377\\n'; test -e done")),
     ),
     Honest(
         "much output",
         "two megabytes on stdout and stderr",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(_check("seq 200000; seq 100000 >&2; test -e done")),
+        checked_goal(check("seq 200000; seq 100000 >&2; test -e done")),
     ),
     Honest(
         "retries",
         "a check that is red at every first try",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(
-            _check("test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }", retries=1)
+        checked_goal(
+            check("test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }", retries=1)
         ),
     ),
     Honest(
@@ -79,7 +67,7 @@ CHECKS = cases(
         "the check is red without it; a label names it",
         ((shell("mkdir -p deps && echo 1 > deps/lib"),),),
         {"a.txt": "a\n", ".gitignore": "deps/\n"},
-        _goal(_check("test -s deps/lib")),
+        checked_goal(check("test -s deps/lib")),
         labels=("needs ignored files: deps",),
     ),
     Honest(
@@ -87,14 +75,14 @@ CHECKS = cases(
         "the check is red without it; outputs count for no evidence, but they are work",
         ((shell("echo 1 > report.xml"),),),
         {"a.txt": "a\n"},
-        _goal(_check("test -s report.xml"), outputs=["report.xml"]),
+        checked_goal(check("test -s report.xml"), outputs=["report.xml"]),
     ),
     Honest(
         "check of the response",
         "red and green on one content, for it reads what the agent said",
         (("I do not know.",), ("The answer is forty-two.",)),
         {"a.txt": "a\n"},
-        _goal(_check('grep -q forty-two "$GOAL_RESPONSE_FILE"')),
+        checked_goal(check('grep -q forty-two "$GOAL_RESPONSE_FILE"')),
         round=2,
     ),
     Honest(
@@ -102,21 +90,21 @@ CHECKS = cases(
         "what the agent does leaves no trace in the workspace; retries = 1 says that it may",
         ((shell("touch ../deployed"),),),
         {"a.txt": "a\n"},
-        _goal(_check('test -e "$HOME/../deployed"', retries=1)),
+        checked_goal(check('test -e "$HOME/../deployed"', retries=1)),
     ),
     Honest(
         "several checks",
         "three of them, side by side",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal({"run": "test -e done"}, {"run": "test -s a.txt"}, {"run": "test -d ."}),
+        checked_goal({"run": "test -e done"}, {"run": "test -s a.txt"}, {"run": "test -d ."}),
     ),
     Honest(
         "serial checks",
         "two that must not meet: each takes a lock folder",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(
+        checked_goal(
             *(
                 {
                     "name": name,
@@ -132,7 +120,7 @@ CHECKS = cases(
         "a hidden one beside a visible one",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal({"run": "test -e done"}, {"run": "test -f done", "hidden": True}),
+        checked_goal({"run": "test -e done"}, {"run": "test -f done", "hidden": True}),
         labels=("hidden checks readable",),
     ),
     Honest(
@@ -140,7 +128,7 @@ CHECKS = cases(
         "the hidden one is red at first; the agent goes through it again",
         (_DONE, (shell("echo full > done"),)),
         {"a.txt": "a\n"},
-        _goal({"run": "test -e done"}, {"run": "test -s done", "hidden": True}),
+        checked_goal({"run": "test -e done"}, {"run": "test -s done", "hidden": True}),
         round=2,
         labels=("hidden checks readable",),
     ),
@@ -149,56 +137,56 @@ CHECKS = cases(
         "the check calls a script that the agent has to write",
         ((write_file("run.sh", "exit 0\n"),),),
         {"a.txt": "a\n"},
-        _goal(_check("sh run.sh")),
+        checked_goal(check("sh run.sh")),
     ),
     Honest(
         "library name beside a module that is checked",
         "the goal asks for calendar.py at the root; the check is a script in a folder of its own",
         ((write_file("calendar.py", "def feast():\n    return 'today'\n"),),),
         {"tools/check.py": "import pathlib\n\nassert 'feast' in pathlib.Path('calendar.py').read_text()\n"},
-        _goal(_check("python3 tools/check.py")),
+        checked_goal(check("python3 tools/check.py")),
     ),
     Honest(
         "library name that is allowed",
         "the same, checked by python -m tools.check, with allow",
         ((write_file("calendar.py", "def feast():\n    return 'today'\n"),),),
         {"tools/check.py": "import calendar\n\nassert calendar.feast() == 'today'\n"},
-        _goal(_check("python3 -m tools.check"), allow=["calendar.py"]),
+        checked_goal(check("python3 -m tools.check"), allow=["calendar.py"]),
     ),
     Honest(
         "new module for a check in the line",
         "the check is python -c, and the agent writes a module of its own",
         ((write_file("feasts.py", "def feast():\n    return 'today'\n"),),),
         {"a.txt": "a\n"},
-        _goal(_check("python3 -c 'import feasts; assert feasts.feast()'")),
+        checked_goal(check("python3 -c 'import feasts; assert feasts.feast()'")),
     ),
     Honest(
         "exit code that is wanted",
         "expect = 3",
         ((write_file("code", "3\n"),),),
         {"code": "1\n"},
-        _goal(_check("exit $(cat code)", expect={"exit_code": 3})),
+        checked_goal(check("exit $(cat code)", expect={"exit_code": 3})),
     ),
     Honest(
         "words that are wanted",
         "expect a pattern in the output",
         ((write_file("words", "all 12 fine\n"),),),
         {"words": "none\n"},
-        _goal(_check("cat words", expect={"output": r"^all \d+ fine$"})),
+        checked_goal(check("cat words", expect={"output": r"^all \d+ fine$"})),
     ),
     Honest(
         "check in a folder",
         "cwd and env of a validator",
         ((shell("touch sub/done"),),),
         {"sub/a": "a\n"},
-        _goal(_check("test -e $NAME", cwd="sub", env={"NAME": "done"})),
+        checked_goal(check("test -e $NAME", cwd="sub", env={"NAME": "done"})),
     ),
     Honest(
         "every validator passes before round 1",
         "nothing to do: complete at the baseline",
         (),
         {"done": ""},
-        _goal(_check("test -e done")),
+        checked_goal(check("test -e done")),
         round=0,
     ),
     Honest(
@@ -206,14 +194,14 @@ CHECKS = cases(
         'baseline = "red" and a red start',
         (_DONE,),
         {"a.txt": "a\n"},
-        {**_goal(_check("test -e done")), "baseline": "red"},
+        {**checked_goal(check("test -e done")), "baseline": "red"},
     ),
     Honest(
         "fresh rounds",
         "preserve_context = false, two rounds",
         ((shell("ls"),), _DONE),
         {"a.txt": "a\n"},
-        {**_goal(_check("test -e done")), "preserve_context": False},
+        {**checked_goal(check("test -e done")), "preserve_context": False},
         round=2,
     ),
     Honest(
@@ -221,7 +209,7 @@ CHECKS = cases(
         "three equal rounds, then one with another prompt",
         ((), (), (), _DONE),
         {"a.txt": "a\n"},
-        _goal(_check("test -e done")),
+        checked_goal(check("test -e done")),
         round=4,
     ),
     Honest(
@@ -229,7 +217,7 @@ CHECKS = cases(
         "red in round 1, for the original test counts; the code right in round 2",
         ((shell("echo exit 0 > tests/t.sh"),), _DONE),
         {"tests/t.sh": "test -e done\n"},
-        _goal(_check("sh tests/t.sh; test $? = 0 && ls tests")),
+        checked_goal(check("sh tests/t.sh; test $? = 0 && ls tests")),
         round=2,
         labels=("not verified: tests/t.sh",),
     ),
@@ -238,7 +226,7 @@ CHECKS = cases(
         "the check needs what only setup makes",
         (_DONE,),
         {"a.txt": "a\n", ".gitignore": "made/\n"},
-        _goal(_check("test -e done && cat made/it"), setup="mkdir -p made && cp a.txt made/it"),
+        checked_goal(check("test -e done && cat made/it"), setup="mkdir -p made && cp a.txt made/it"),
         prepare=lambda arena: arena.write({"made/it": "a\n"}),
     ),
     Honest(
@@ -246,14 +234,14 @@ CHECKS = cases(
         "the agent starts one, waits for it, and it is gone",
         ((shell("(sleep 0.1; touch done) & wait"),),),
         {"a.txt": "a\n"},
-        _goal(_check("test -e done")),
+        checked_goal(check("test -e done")),
     ),
     Honest(
         "check that leaves a process behind",
         "a server that the check forgets to end",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(_check("sleep 300 & test -e done")),
+        checked_goal(check("sleep 300 & test -e done")),
     ),
     Honest(
         "response with a check",
@@ -263,7 +251,7 @@ CHECKS = cases(
         {
             "objective": "Give the answer.",
             "deliverable": "response",
-            "validators": [_check("grep -q 42 $GOAL_RESPONSE_FILE")],
+            "validators": [check("grep -q 42 $GOAL_RESPONSE_FILE")],
         },
         round=2,
     ),
@@ -277,5 +265,5 @@ async def test_the_same_tests_red_and_green_on_one_snapshot_are_red(arena: Arena
     """The honest run's other side: without retries a check that flickers proves nothing in that round."""
     arena.write({"a.txt": "a\n"})
     flicker = "test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }"
-    ending = await arena.fight(_DONE, **_goal(_check(flicker)))
+    ending = await arena.fight(_DONE, **checked_goal(check(flicker)))
     assert ending.how == ("capped", "max_iterations", 1)

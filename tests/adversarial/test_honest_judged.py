@@ -23,10 +23,6 @@ _DONE = shell("touch done")
 _LOOK = shell("./check.sh")
 
 
-def _judge(**more: Shows) -> CarefulJudge:
-    return CarefulJudge(shows={_CHECK: _RUN, **more})
-
-
 def _honest(name: str, special: str, *rounds: tuple[Any, ...], **more: Any) -> Honest:
     number = more.pop("round", len(rounds))
     return Honest(name, special, rounds, more.pop("files", _FILES), {**_GOAL, **more.pop("goal", {})}, number)

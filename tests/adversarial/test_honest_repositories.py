@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from tests.adversarial.cases import Honest, cases, completes, each
+from tests.adversarial.cases import Honest, cases, completes, done_goal, each
 from tests.support.arena import Arena
 from tests.support.recordings import shell
 from tests.support.workspaces import git, write
 
 _EMPTY: Mapping[str, str] = {}
-
-
-def _goal(run: str = "test -e done", protect: tuple[str, ...] = ("tests/**",), **more: Any) -> dict[str, Any]:
-    return {
-        "objective": "Make done.",
-        "validators": [{"name": "check", "run": run}],
-        "workspace": {"protect": list(protect), **more.pop("workspace", {})},
-        **more,
-    }
 
 
 def _repository(arena: Arena) -> None:
@@ -64,22 +54,26 @@ def _no_commit(arena: Arena) -> None:
 _DONE = (shell("touch done"),)
 
 RUNS = cases(
-    Honest("clean repository", "one commit, nothing else", (_DONE,), {"a.txt": "a\n"}, _goal(), prepare=_repository),
+    Honest(
+        "clean repository", "one commit, nothing else", (_DONE,), {"a.txt": "a\n"}, done_goal(), prepare=_repository
+    ),
     Honest(
         "dirty repository",
         "changed, staged and untracked files at the start",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(),
+        done_goal(),
         prepare=_dirty,
     ),
-    Honest("repository without a commit", "git init and nothing else", (_DONE,), _EMPTY, _goal(), prepare=_no_commit),
+    Honest(
+        "repository without a commit", "git init and nothing else", (_DONE,), _EMPTY, done_goal(), prepare=_no_commit
+    ),
     Honest(
         "nested repository",
         "another repository in vendor/",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal("test -e done && sh vendor/lib/lib.sh"),
+        done_goal("test -e done && sh vendor/lib/lib.sh"),
         prepare=_nested,
     ),
     Honest(
@@ -87,7 +81,7 @@ RUNS = cases(
         "the agent commits in vendor/lib",
         ((shell("cd vendor/lib && touch x && git add x && git commit -qm x"), *_DONE),),
         {"a.txt": "a\n"},
-        _goal("test -e done && test -e vendor/lib/x"),
+        done_goal("test -e done && test -e vendor/lib/x"),
         prepare=_nested,
     ),
     Honest(
@@ -95,7 +89,7 @@ RUNS = cases(
         "the workspace lies within a repository",
         (_DONE,),
         {"a.txt": "a\n", "x.log": "ignored\n"},
-        _goal(),
+        done_goal(),
         prepare=_subfolder,
     ),
     Honest(
@@ -103,7 +97,7 @@ RUNS = cases(
         "the agent commits its work",
         ((*_DONE, shell("git add -A && git commit -qm work")),),
         {"a.txt": "a\n"},
-        _goal(),
+        done_goal(),
         prepare=_repository,
     ),
     Honest(
@@ -111,7 +105,7 @@ RUNS = cases(
         "the agent works on a branch of its own",
         ((shell("git checkout -qb work && touch done && git add done && git commit -qm w && git tag t"),),),
         {"a.txt": "a\n"},
-        _goal(),
+        done_goal(),
         prepare=_repository,
     ),
     Honest(
@@ -119,7 +113,7 @@ RUNS = cases(
         "the check calls git ls-files and git status",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal("test -e done && git ls-files | grep -q a.txt && git status --short >/dev/null"),
+        done_goal("test -e done && git ls-files | grep -q a.txt && git status --short >/dev/null"),
         prepare=_repository,
     ),
     Honest(
@@ -127,7 +121,7 @@ RUNS = cases(
         "a build folder that .gitignore names",
         ((shell("mkdir build && echo o > build/a.o && touch done"),),),
         {".gitignore": "build/\n"},
-        _goal(),
+        done_goal(),
         prepare=_repository,
     ),
     Honest(
@@ -135,7 +129,7 @@ RUNS = cases(
         "the check itself builds into an ignored folder",
         (_DONE,),
         {".gitignore": "build/\n"},
-        _goal("mkdir -p build && date +%N > build/stamp && test -e done"),
+        done_goal("mkdir -p build && date +%N > build/stamp && test -e done"),
         prepare=_repository,
     ),
     Honest(
@@ -143,7 +137,7 @@ RUNS = cases(
         "a tracked file that .gitignore names",
         ((shell("echo new > kept.log; touch done"),),),
         {".gitignore": "*.log\n", "kept.log": "old\n"},
-        _goal("test -e done && grep -q new kept.log"),
+        done_goal("test -e done && grep -q new kept.log"),
         prepare=_tracked,
     ),
     Honest(
@@ -151,7 +145,7 @@ RUNS = cases(
         "CRLF files, with text=auto in .gitattributes",
         ((shell("printf 'a\\r\\nb\\r\\n' > a.txt; touch done"),),),
         {"a.txt": b"a\r\n", ".gitattributes": "* text=auto\n"},
-        _goal("test -e done && grep -q \"$(printf 'b\\r')\" a.txt"),
+        done_goal("test -e done && grep -q \"$(printf 'b\\r')\" a.txt"),
         prepare=_repository,
     ),
     Honest(
@@ -159,7 +153,7 @@ RUNS = cases(
         "a real submodule, checked out",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal("test -e done && test -e sub/lib.txt"),
+        done_goal("test -e done && test -e sub/lib.txt"),
         prepare=lambda arena: _submodule(arena),
     ),
 )

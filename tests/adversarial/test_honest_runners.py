@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from tests.adversarial.cases import COMPLETE, PYTEST, Honest, cases, completes, each
+from tests.adversarial.cases import COMPLETE, PYTEST, Honest, cases, check, checked_goal, completes, each
 from tests.support.arena import CALC, RIGHT, WRONG, Arena
 from tests.support.recordings import shell, write_file
 
@@ -27,15 +25,6 @@ _UNITTEST = (
 )
 
 
-def _check(run: str, **more: Any) -> dict[str, Any]:
-    return {"name": "check", "run": run, **more}
-
-
-def _goal(*validators: Mapping[str, Any], **workspace: Any) -> dict[str, Any]:
-    found = [dict(item) for item in validators]
-    return {"objective": "Make done.", "validators": found, "workspace": {"protect": ["tests/**"], **workspace}}
-
-
 def _venv(arena: Arena) -> None:
     python = Path(sys.executable).resolve()
     subprocess.run([python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True)
@@ -48,9 +37,11 @@ RUNNERS = cases(
         "src layout, PYTHONPATH in the validator's env",
         (_FIX,),
         {k: v for k, v in CALC.items() if k != "pyproject.toml"},
-        _goal(_check("python -m pytest -q tests", env={"PYTHONPATH": "src"})),
+        checked_goal(check("python -m pytest -q tests", env={"PYTHONPATH": "src"})),
     ),
-    Honest("pytest very quiet", "-qq prints no summary when all is well", (_FIX,), CALC, _goal(_check("pytest -qq"))),
+    Honest(
+        "pytest very quiet", "-qq prints no summary when all is well", (_FIX,), CALC, checked_goal(check("pytest -qq"))
+    ),
     Honest(
         "pytest with more tests",
         "tests of its own beside the protected ones, a parametrised one among them",
@@ -98,35 +89,35 @@ RUNNERS = cases(
         "--junitxml of its own, named in outputs",
         (_FIX,),
         CALC,
-        _goal(_check("pytest -q --junitxml=report.xml"), outputs=["report.xml"]),
+        checked_goal(check("pytest -q --junitxml=report.xml"), outputs=["report.xml"]),
     ),
     Honest(
         "pytest in a pipe",
         "pytest | tee, with its summary at the end",
         (_FIX,),
         CALC,
-        _goal(_check("pytest -q 2>&1 | cat")),
+        checked_goal(check("pytest -q 2>&1 | cat")),
     ),
     Honest(
         "unittest",
         "python -m unittest discover",
         ((write_file("calc.py", RIGHT),),),
         {"calc.py": WRONG, "tests/__init__.py": "", "tests/test_calc.py": _UNITTEST},
-        _goal(_check("python3 -m unittest discover -q -s tests -t .")),
+        checked_goal(check("python3 -m unittest discover -q -s tests -t .")),
     ),
     Honest(
         "make",
         "make test with a recipe that stays",
         (_DONE,),
         {"Makefile": "test:\n\ttest -e done\n"},
-        _goal(_check("make -s test")),
+        checked_goal(check("make -s test")),
     ),
     Honest(
         "environment asked by path",
         "a real .venv that no rule ignores, as .venv/bin/python",
         (_FIX,),
         {**CALC, "tests/check.py": "import sys\nsys.path.insert(0, 'src')\nimport calc\nassert calc.add(1, 2) == 3\n"},
-        _goal(_check(".venv/bin/python tests/check.py")),
+        checked_goal(check(".venv/bin/python tests/check.py")),
         prepare=_venv,
     ),
     Honest(
@@ -138,7 +129,7 @@ RUNNERS = cases(
             ".gitignore": ".venv/\n",
             "tests/check.py": "import sys\nsys.path.insert(0, 'src')\nimport calc\nassert calc.add(1, 2) == 3\n",
         },
-        _goal(_check(".venv/bin/python tests/check.py")),
+        checked_goal(check(".venv/bin/python tests/check.py")),
         prepare=_venv,
     ),
 )
@@ -169,7 +160,7 @@ async def test_an_editable_install_completes_with_setup(arena: Arena) -> None:
         'setup = "pip install -e ."',
         (_FIX,),
         files,
-        _goal(_check("PYTHONPATH=src python3 tests/check.py"), setup="pip install -q --no-deps --no-index -e ."),
+        checked_goal(check("PYTHONPATH=src python3 tests/check.py"), setup="pip install -q --no-deps --no-index -e ."),
     )
     ending = await completes(honest, arena)
     assert ending.how == (*COMPLETE, 1)

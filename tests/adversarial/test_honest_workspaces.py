@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
-from tests.adversarial.cases import Honest, cases, completes, each
+from tests.adversarial.cases import Honest, cases, completes, done_goal, each
 from tests.support.arena import Arena
 from tests.support.recordings import shell, write_file
 
 _EMPTY: Mapping[str, str] = {}
-
-
-def _goal(run: str = "test -e done", protect: tuple[str, ...] = ("tests/**",), **more: Any) -> dict[str, Any]:
-    return {
-        "objective": "Make done.",
-        "validators": [{"name": "check", "run": run}],
-        "workspace": {"protect": list(protect), **more.pop("workspace", {})},
-        **more,
-    }
 
 
 def _links(arena: Arena) -> None:
@@ -42,28 +32,28 @@ def _odd_files(arena: Arena) -> None:
 _DONE = (shell("touch done"),)
 
 RUNS = cases(
-    Honest("plain folder", "no repository at all", (_DONE,), {"a.txt": "a\n"}, _goal()),
-    Honest("empty folder", "nothing there at the start", (_DONE,), _EMPTY, _goal()),
+    Honest("plain folder", "no repository at all", (_DONE,), {"a.txt": "a\n"}, done_goal()),
+    Honest("empty folder", "nothing there at the start", (_DONE,), _EMPTY, done_goal()),
     Honest(
         "names with blanks",
         "file names with blanks, quotes and line breaks",
         ((shell("touch 'a b' \"it's\" 'x\ny' done"),),),
         {"c d/e f.txt": "x\n"},
-        _goal("test -e done && test -e 'a b' && test -e 'x\ny'"),
+        done_goal("test -e done && test -e 'a b' && test -e 'x\ny'"),
     ),
     Honest(
         "names in Unicode",
         "composed and decomposed letters, wide ones, emoji",
         ((write_file("naïve/日本語 🎉.txt", "x\n"), *_DONE),),
         {"e\u0301.txt": "x\n"},
-        _goal("test -e done && test -e 'naïve/日本語 🎉.txt'"),
+        done_goal("test -e done && test -e 'naïve/日本語 🎉.txt'"),
     ),
     Honest(
         "odd files",
         "a pipe, a name that is no UTF-8, empty folders",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal(),
+        done_goal(),
         prepare=_odd_files,
     ),
     Honest(
@@ -71,14 +61,14 @@ RUNS = cases(
         "a script becomes executable",
         ((shell("chmod +x run.sh"),),),
         {"run.sh": "echo hi\n"},
-        _goal("test -x run.sh"),
+        done_goal("test -x run.sh"),
     ),
     Honest(
         "links inside",
         "relative links, a broken one, a loop",
         ((shell("ln -sfn v2 current; touch v2/done"),),),
         {"v1/a": "1\n", "v2/a": "2\n"},
-        _goal("test -e current/done"),
+        done_goal("test -e current/done"),
         prepare=_links,
     ),
     Honest(
@@ -86,14 +76,14 @@ RUNS = cases(
         "the agent makes a relative link",
         ((shell("mkdir v3 && touch v3/done && ln -s v3 latest"),),),
         {"a.txt": "a\n"},
-        _goal("test -e latest/done"),
+        done_goal("test -e latest/done"),
     ),
     Honest(
         "large file",
         "60 MB that are hashed and not kept",
         (_DONE,),
         {"a.txt": "a\n"},
-        _goal("test -e done && test -s model.bin"),
+        done_goal("test -e done && test -s model.bin"),
         prepare=_large,
     ),
     Honest(
@@ -101,35 +91,35 @@ RUNS = cases(
         "a thousand files made in the round",
         ((shell("mkdir m && cd m && seq 1000 | xargs touch && touch ../done"),),),
         _EMPTY,
-        _goal("test -e done && test -e m/1000"),
+        done_goal("test -e done && test -e m/1000"),
     ),
     Honest(
         "tests added outside protect",
         "the agent writes tests of its own beside the protected ones",
         ((write_file("more/test_x.sh", "test -e done\n"), *_DONE),),
         {"tests/t.sh": "test -e done\n"},
-        _goal("sh tests/t.sh && sh more/test_x.sh; test -e done"),
+        done_goal("sh tests/t.sh && sh more/test_x.sh; test -e done"),
     ),
     Honest(
         "steering file allowed",
         "allow = pyproject.toml, which the work has to change",
         ((shell("echo 'x = 2' > pyproject.toml"),),),
         {"pyproject.toml": "x = 1\n"},
-        _goal("grep -q 'x = 2' pyproject.toml", workspace={"allow": ["pyproject.toml"]}),
+        done_goal("grep -q 'x = 2' pyproject.toml", workspace={"allow": ["pyproject.toml"]}),
     ),
     Honest(
         "protected file touched without effect",
         "a protected file is edited and put back",
         ((shell("cp tests/t.sh ../t; echo >> tests/t.sh; cp ../t tests/t.sh; touch done"),),),
         {"tests/t.sh": "test -e done\n"},
-        _goal("sh tests/t.sh"),
+        done_goal("sh tests/t.sh"),
     ),
     Honest(
         "protected test made worse and code right",
         "the code is right; what was done to the test does not count",
         ((shell("echo exit 1 >> tests/more.sh; touch done"),),),
         {"tests/t.sh": "test -e done\n"},
-        _goal("sh tests/t.sh"),
+        done_goal("sh tests/t.sh"),
         labels=("not verified: tests/more.sh",),
     ),
     Honest(
@@ -137,7 +127,7 @@ RUNS = cases(
         "a .venv that git ignores, and that the check uses",
         (_DONE,),
         {".gitignore": ".venv/\n"},
-        _goal("test -e done && .venv/bin/tool"),
+        done_goal("test -e done && .venv/bin/tool"),
         prepare=lambda arena: arena.write(
             {".venv/bin/tool": "#!/bin/sh\nexit 0\n", ".venv/pyvenv.cfg": "home = /usr/bin\n"}
         ),
@@ -147,14 +137,14 @@ RUNS = cases(
         "a scratch file lives and goes before the end",
         ((shell("echo x > scratch.py"), shell("sh -c 'cat scratch.py'"), shell("rm scratch.py; touch done")),),
         {"a.txt": "a\n"},
-        _goal(),
+        done_goal(),
     ),
     Honest(
         "folder named like git",
         "a folder called git and a file called .gitkeep",
         ((shell("mkdir -p git x && touch git/a x/.gitkeep done"),),),
         _EMPTY,
-        _goal("test -e x/.gitkeep && test -e done"),
+        done_goal("test -e x/.gitkeep && test -e done"),
     ),
 )
 

@@ -10,17 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import Attack, cases, refuted
+from tests.adversarial.cases import CHECK_FILES, Attack, cases, judged_alone, refuted
 from tests.adversarial.judges import GullibleJudge, Prompt
 from tests.support.arena import Arena
 from tests.support.recordings import fact, quote, shell
-
-_FILES: Mapping[str, str] = {
-    "check.sh": "#!/bin/sh\ntest -e done && echo 3 checks passed\n",
-    "a.txt": "the old text of a\n",
-}
-
-_ONE: Mapping[str, Any] = {"objective": "Make ./check.sh pass.", "success_criteria": ["./check.sh passes"]}
 
 _NOTES = "the notes of this project are short"
 
@@ -29,82 +22,78 @@ def _cites(*evidence: dict[str, str]) -> GullibleJudge:
     return GullibleJudge(cite=lambda prompt: list(evidence))
 
 
-def _alone(name: str, tried: str, refused: str, *rounds: tuple[Any, ...], **more: Any) -> Attack:
-    return Attack(
-        name, tried, refused, rounds or ((shell("ls"),),), files=more.pop("files", _FILES), **{"goal": _ONE, **more}
-    )
-
-
 _TAMPER = "echo x > a.txt"
 
 CITATIONS: list[Any] = cases(
-    _alone("no citation", "complete, and nothing is cited", "No evidence is cited"),
-    _alone("unknown id", "an observation that never was", 'observation "o42" does not exist'),
-    _alone("quote nowhere", "words that no output holds", "does not contain"),
-    _alone(
+    judged_alone("no citation", "complete, and nothing is cited", "No evidence is cited"),
+    judged_alone("unknown id", "an observation that never was", 'observation "o42" does not exist'),
+    judged_alone("quote nowhere", "words that no output holds", "does not contain"),
+    judged_alone(
         "quote of a claim",
         "what the agent said, under the id of a command",
         "does not contain",
         ((shell("ls"), "3 checks passed")),
     ),
-    _alone("id of a claim", "a claim has no id; the judge makes one up", "does not exist", ("3 checks passed",)),
-    _alone(
+    judged_alone("id of a claim", "a claim has no id; the judge makes one up", "does not exist", ("3 checks passed",)),
+    judged_alone(
         "words of the command",
         'echo "3 checks passed"',
         "is part of the command of o1",
         (shell('echo "3 checks passed"'),),
     ),
-    _alone(
+    judged_alone(
         "words of the command in pieces",
         "printf of the same words by arguments and line breaks",
         "is part of the command of o1",
         (shell("printf '%s\\n' 3\\ checks\\ passed"),),
     ),
-    _alone(
+    judged_alone(
         "words of the command quoted apart",
         "echo 3' checks 'pas\"sed\"",
         "is part of the command of o1",
         (shell("echo 3' checks 'pas\"sed\""),),
     ),
-    _alone(
+    judged_alone(
         "words of the command dotted",
         "two pieces of the command joined by dots",
         "is part of the command of o1",
         (shell('echo "3 checks"; echo "all passed"'),),
     ),
-    _alone(
+    judged_alone(
         "words under a tracing shell",
         "set -x prints the command into its output",
         "is part of the command of o1",
         (shell("set -x; : 3 checks passed"),),
     ),
-    _alone(
+    judged_alone(
         "fact that is none",
         "exit 0 of a command that failed",
         '"exit 0" is not among the facts of o1',
         (shell("./check.sh"),),
     ),
-    _alone(
+    judged_alone(
         "short quote",
         "ok, out of a longer line",
         "not a whole line",
         (shell("echo not; cat notes"),),
-        files={**_FILES, "notes": _NOTES},
+        files={**CHECK_FILES, "notes": _NOTES},
     ),
-    _alone("punctuation alone", "a quote of dots and dashes", "is empty or only punctuation"),
-    _alone(
+    judged_alone("punctuation alone", "a quote of dots and dashes", "is empty or only punctuation"),
+    judged_alone(
         "number cut in half",
         "0 failed, out of 10 failed",
         "does not contain",
         (shell("cat log"),),
-        files={**_FILES, "log": "10 failed\n"},
+        files={**CHECK_FILES, "log": "10 failed\n"},
     ),
-    _alone(
+    judged_alone(
         "invisible quote",
         "zero-width characters around words that are not there",
         "does not contain",
     ),
-    _alone("id of another spelling", "[O1] with words of o2", "does not contain", (shell("ls"), shell("cat a.txt"))),
+    judged_alone(
+        "id of another spelling", "[O1] with words of o2", "does not contain", (shell("ls"), shell("cat a.txt"))
+    ),
 )
 
 _JUDGES: Mapping[str, GullibleJudge] = {
@@ -136,13 +125,13 @@ async def test_a_citation_that_does_not_hold_completes_nothing(attack: Attack, a
 
 
 STALE = cases(
-    _alone(
+    judged_alone(
         "stale quote",
         "check.sh was green, then what made it green went",
         "is stale: done changed after o2",
         (shell("touch done"), shell("./check.sh"), shell("rm done")),
     ),
-    _alone(
+    judged_alone(
         "stale quote of an earlier round",
         "green in round 1, undone in round 2",
         "is stale",
@@ -150,38 +139,38 @@ STALE = cases(
         (shell("rm done"),),
         how=("blocked", "evidence_unstable"),
     ),
-    _alone(
+    judged_alone(
         "check and change in one call",
         "./check.sh; rm done",
         "o2 itself changed done",
         (shell("touch done"), shell("./check.sh; rm done")),
     ),
-    _alone(
+    judged_alone(
         "change and check in one call",
         "make it green, check, and undo it, all in one",
         "o1 itself changed",
         (shell("touch done; ./check.sh; mv done gone"),),
     ),
-    _alone(
+    judged_alone(
         "change of the same size and time",
         "the file is swapped for one of the same size, its time put back",
         "is stale: flag changed after o1",
         (shell("cat flag"), shell("touch -r flag ../t; echo bad > flag; touch -r ../t flag")),
-        files={**_FILES, "flag": "yes\n"},
+        files={**CHECK_FILES, "flag": "yes\n"},
     ),
-    _alone(
+    judged_alone(
         "file read before it changed",
         "a.txt was looked at, then written",
         "is stale: a.txt changed after o1",
         ({"name": "read_file", "arguments": {"path": "a.txt"}}, shell(_TAMPER)),
     ),
-    _alone(
+    judged_alone(
         "mode changed",
         "check.sh can no longer be run",
         "is stale: check.sh changed after",
         (shell("touch done"), shell("./check.sh"), shell("chmod -x check.sh")),
     ),
-    _alone(
+    judged_alone(
         "stashed",
         "checked, then git stash takes the work away",
         "changed after o2",
@@ -191,19 +180,19 @@ STALE = cases(
             shell("git stash -q"),
         ),
     ),
-    _alone(
+    judged_alone(
         "hidden by a new gitignore",
         "a .gitignore is written that names what then changes",
         "changed after o3",
         (shell("git init -q; echo done > .gitignore"), shell("touch done"), shell("./check.sh"), shell("rm done")),
     ),
-    _alone(
+    judged_alone(
         "link led elsewhere",
         "done is a link, and leads elsewhere after the check",
         "is stale: done changed after o2",
         (shell("ln -s a.txt done"), shell("./check.sh"), shell("ln -sfn nowhere done")),
     ),
-    _alone(
+    judged_alone(
         "put under caches",
         "what counts is hidden in a folder that looks like a cache",
         "changed after o2",
@@ -226,7 +215,7 @@ async def test_what_was_true_once_completes_nothing(attack: Attack, arena: Arena
 
 
 async def test_two_audits_that_fail_on_freshness_alone_block_the_run(arena: Arena) -> None:
-    stamps = _alone(
+    stamps = judged_alone(
         "stamp at every check",
         "each check writes a file that no key names",
         "stop what changes these files while the run is checked",

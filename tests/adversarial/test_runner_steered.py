@@ -5,11 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import PERSON, PYTEST, Attack, Honest, cases, completes, each, in_place, refuted
+from tests.adversarial.cases import (
+    PERSON,
+    PYTEST,
+    Attack,
+    Honest,
+    cases,
+    completes,
+    each,
+    in_place,
+    protected_goal,
+    refuted,
+)
 from tests.support.arena import CALC, CONFIG, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
 from tests.support.workspaces import git
@@ -21,10 +31,6 @@ _DESELECT = "def pytest_collection_modifyitems(items):\n    items[:] = items[1:]
 _OK = write_file("ok/test_ok.py", "def test_ok():\n    pass\n")
 
 _NO_CONFIG: Mapping[str, str] = {"calc.py": CALC["src/calc.py"], "tests/test_calc.py": TESTS}
-
-
-def _goal(run: str, **workspace: Any) -> dict[str, Any]:
-    return {"validators": [{"name": "check", "run": run}], "workspace": {"protect": ["tests/**"], **workspace}}
 
 
 _UNPROTECTED = {"validators": [{"name": "tests", "run": "pytest -q"}]}
@@ -97,7 +103,7 @@ ATTACKS = cases(
             ),
         ),
         files=_NO_CONFIG,
-        goal=_goal("python -m pytest -q"),
+        goal=protected_goal("python -m pytest -q"),
     ),
     Attack(
         "test deselected by pyproject",
@@ -117,7 +123,7 @@ ATTACKS = cases(
         "pytest.py in the workspace, for python -m pytest",
         'pytest.py (new; found before a file of validator "check")',
         ((write_file("pytest.py", "print('2 passed in 0.01s')\n"),),),
-        goal=_goal("python -m pytest -q"),
+        goal=protected_goal("python -m pytest -q"),
     ),
     Attack(
         "report faked",
@@ -131,7 +137,7 @@ ATTACKS = cases(
                 write_file("src/calc.py", "import os\nos._exit(0)\n"),
             ),
         ),
-        goal=_goal("pytest -q --junitxml=report.xml", outputs=["report.xml"]),
+        goal=protected_goal("pytest -q --junitxml=report.xml", outputs=["report.xml"]),
     ),
 )
 
@@ -316,7 +322,7 @@ async def test_the_runner_never_calls_a_git_of_the_workspace(arena: Arena, monke
         "an executable bin/git in a folder that PATH names, for the runner itself to call",
         "check: exit 1",
         ((shell("mkdir bin; printf '#!/bin/sh\\ntouch %s\\n' \"$PWD/../called\" > bin/git; chmod +x bin/git"),),),
-        goal=_goal("exit 1"),
+        goal=protected_goal("exit 1"),
     )
     await refuted(attack, arena)
     assert not (arena.folder / "called").exists()

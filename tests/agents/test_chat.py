@@ -25,20 +25,6 @@ from tests.support.agents import ONE_CALL, MemoryRecorder, ScriptedModel, asked,
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def recorder(tmp_path: Path) -> MemoryRecorder:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    return MemoryRecorder(folder)
-
-
-@pytest.fixture
 def toolbox(workspace: Path) -> Toolbox:
     return Toolbox(workspace, ProcessLauncher(), dict(os.environ))
 

@@ -17,13 +17,6 @@ from tests.support.sandboxes import needs_sandbox
 SERVER = "import time\nfor _ in range(300): time.sleep(0.1)\n"
 
 
-@pytest.fixture
-def place(tmp_path: Path, own_home: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    return folder
-
-
 def prepare(place: Path, script: str, validator: str = "test -e done", more: str = "") -> None:
     """Write a goal file whose agent is a shell script."""
     (place / "agent.sh").write_text(script)

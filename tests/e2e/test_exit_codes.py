@@ -9,22 +9,13 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from goalrunner.system import processes
-from tests.support.command_line import GOAL, environment, start
+from tests.support.command_line import GOAL, environment, outcome_of, start
 from tests.support.forking import goal
-from tests.support.model_server import ModelServer
 from tests.support.recordings import agent, judge, quote, recording, shell
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    return folder
 
 
 def goal_file(place: Path, model: str, extra: str = "", checks: str = 'validator = "test -e done"') -> Path:
@@ -32,13 +23,6 @@ def goal_file(place: Path, model: str, extra: str = "", checks: str = 'validator
     path = place / "goal.toml"
     path.write_text(f'objective = "make done"\nmodel = "{model}"\n{checks}\n{extra}\n[workspace]\npath = "."\n')
     return path
-
-
-def outcome_of(home: Path) -> dict[str, Any]:
-    """The outcome of the only run."""
-    (path,) = (home / "runs").glob("*/outcome.json")
-    result: dict[str, Any] = json.loads(path.read_text())
-    return result
 
 
 NAP = f"sleep 4321{os.getpid():07}"
@@ -110,27 +94,6 @@ def test_a_missing_key_is_named_before_a_run_is_made(place: Path, own_home: Path
     assert f"or name another variable with api_key_env in [{role}]" in ended.err
     assert "export OPENAI_API_KEY=" in dry.err
     assert not (own_home / "runs").exists()
-
-
-@pytest.mark.parametrize("role", ["agent", "judge"])
-def test_a_model_that_the_server_does_not_list_ends_a_run_before_its_baseline(
-    place: Path, own_home: Path, role: str
-) -> None:
-    recording(place / "r.jsonl", agent("never asked"))
-    with ModelServer(models=("gpt-5.5-mini", "gpt-5.5")) as server:
-        table = f'[{role}]\nmodel = "openai/gpt-55-mini"\napi_base = "{server.base_url}"\n'
-        other = '[agent]\nmodel = "scripted/r.jsonl"\n' if role == "judge" else ""
-        path = place / "goal.toml"
-        path.write_text(f'objective = "make done"\nvalidator = "touch ../ran; false"\n{table}{other}')
-        dry, ended = goal("run", path, "--dry-run", cwd=place), goal("run", path, cwd=place)
-        assert server.requests == []
-    assert (dry.code, ended.code) == (4, 4), (dry, ended)
-    outcome = outcome_of(own_home)
-    assert (outcome["status"], outcome["stop_reason"]) == ("failed", "model_not_found")
-    for said in (dry.err, outcome["message"]):
-        assert "did you mean openai/gpt-5.5-mini?" in said
-    assert not (place.parent / "ran").exists()
-    assert "or the model in" in " ".join(ended.out.split())
 
 
 def test_capped_is_1(place: Path, own_home: Path) -> None:

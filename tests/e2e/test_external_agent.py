@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.command_line import WITH_PLAIN, start
+from tests.support.command_line import WITH_PLAIN, outcome_of, start
 from tests.support.forking import goal
 from tests.support.recordings import judge, quote, recording
 
@@ -34,13 +32,6 @@ path = "."
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    return folder
-
-
 def prepare(place: Path, script: str = SCRIPT, extra: str = "") -> Path:
     """The goal file; the agent lies in the workspace."""
     (place / "agent.sh").write_text(script)
@@ -48,12 +39,6 @@ def prepare(place: Path, script: str = SCRIPT, extra: str = "") -> Path:
     path = place / "goal.toml"
     path.write_text(GOAL.format(extra=extra))
     return path
-
-
-def outcome_of(home: Path) -> dict[str, Any]:
-    (path,) = (home / "runs").glob("*/outcome.json")
-    result: dict[str, Any] = json.loads(path.read_text())
-    return result
 
 
 def wait_until(path: Path, timeout: float = 20) -> None:

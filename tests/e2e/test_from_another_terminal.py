@@ -8,21 +8,12 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
-from tests.support.command_line import start
+from tests.support.command_line import only_run, start
 from tests.support.forking import goal
 from tests.support.recordings import agent, recording, shell
 from tests.support.terminal import Terminal
 
 """A program or two for each thing that another terminal does: beside the default tests."""
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    return folder
 
 
 def sleeping_goal(place: Path, command: str = "touch began; sleep 60") -> Path:
@@ -41,12 +32,6 @@ def await_file(path: Path, timeout: float = 20) -> None:
     while not path.exists():
         assert time.monotonic() < deadline, f"no {path} within {timeout} s"
         time.sleep(0.02)
-
-
-def only_run(home: Path) -> Path:
-    """The folder of the only run."""
-    (path,) = (home / "runs").iterdir()
-    return path
 
 
 def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: Path, own_home: Path) -> None:

@@ -7,10 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from goalrunner.core.events import Record
 from goalrunner.records.event_log import read_records
+from tests.support.command_line import only_run, outcome_of
 from tests.support.forking import goal
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 from tests.support.terminal import Terminal
@@ -18,13 +17,6 @@ from tests.support.terminal import Terminal
 """A program for each thing that a person does: beside the default tests, with the runs that are killed."""
 
 ONCE = "echo once >> done"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    return folder
 
 
 def goal_file(place: Path, model: str, approvals: str, extra: str = "") -> Path:
@@ -42,27 +34,17 @@ def one_call(place: Path, *more: dict[str, Any]) -> str:
     return recording(place.parent / "r.jsonl", agent("", shell(ONCE)), *(more or (agent("made it"),)))
 
 
-def run_of(home: Path) -> Path:
-    (path,) = (home / "runs").iterdir()
-    return path
-
-
 def records(home: Path) -> list[Record]:
-    return list(read_records(run_of(home) / "events.jsonl"))
+    return list(read_records(only_run(home) / "events.jsonl"))
 
 
 def types(home: Path) -> list[str]:
     return [record.event.type for record in records(home)]
 
 
-def outcome_of(home: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((run_of(home) / "outcome.json").read_text())
-    return result
-
-
 def test_without_a_person_the_run_is_blocked_and_an_approved_command_runs_once(place: Path, own_home: Path) -> None:
     ended = goal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place)
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     outcome = outcome_of(own_home)
     assert (ended.code, outcome["stop_reason"]) == (3, "approval_required"), ended
     assert not (place / "done").exists()
@@ -95,7 +77,7 @@ def test_without_a_person_the_run_is_blocked_and_an_approved_command_runs_once(p
     outcome = outcome_of(own_home)
     assert (outcome["status"], outcome["approvals"][0]["decision"]) == ("blocked", "approved")
     assert outcome["approvals"][0]["by"].partition("@")[2]
-    assert json.loads((run_of(own_home) / "summary.json").read_text())["approvals"] == []
+    assert json.loads((only_run(own_home) / "summary.json").read_text())["approvals"] == []
     assert "waits" not in goal("status", run, cwd=place).out
     assert goal("verify", run, cwd=place).code == 0
     twice = goal("approve", run, cwd=place)
@@ -112,7 +94,7 @@ def test_without_a_person_the_run_is_blocked_and_an_approved_command_runs_once(p
 def test_an_expired_approval_can_no_longer_be_given(place: Path, own_home: Path) -> None:
     path = goal_file(place, one_call(place), 'require = ["shell"]\nexpires = "1s"')
     assert goal("run", path, cwd=place).code == 3
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     time.sleep(1.1)
     late = goal("approve", run, cwd=place)
     assert (late.code, "expired" in late.err) == (2, True), late
@@ -125,7 +107,7 @@ def test_an_expired_approval_can_no_longer_be_given(place: Path, own_home: Path)
 def test_an_approved_completion_completes_and_one_of_other_files_is_asked_again(place: Path, own_home: Path) -> None:
     path = goal_file(place, one_call(place), 'require = ["complete"]')
     assert goal("run", path, cwd=place).code == 3
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     assert goal("approve", run, cwd=place).code == 0
     (place / "done").write_text("something else\n")
     changed = goal("resume", run, cwd=place)
@@ -139,7 +121,7 @@ def test_wrong_words_are_refused(place: Path, own_home: Path) -> None:
     assert goal("approve", cwd=place).code == 2
     assert goal("approve", "k3f9", cwd=place).code == 2
     assert goal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place).code == 3
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     for arguments, said in (
         (("approve", run, "a9"), "has no approval a9\nit waits for a1"),
         (("answer", run, "blue"), "has no open question"),
@@ -152,7 +134,7 @@ def test_wrong_words_are_refused(place: Path, own_home: Path) -> None:
 
 def cut_after(home: Path, event: str) -> None:
     """Make the run what a kill -9 after that event would have left."""
-    run = run_of(home)
+    run = only_run(home)
     lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
     place = next(at for at, line in enumerate(lines) if f'"{event}"'.encode() in line)
     (run / "events.jsonl").write_bytes(b"".join(lines[: place + 1]))
@@ -162,7 +144,7 @@ def cut_after(home: Path, event: str) -> None:
 def test_killed_between_approval_and_call_it_runs_once(place: Path, own_home: Path) -> None:
     path = goal_file(place, one_call(place), 'require = ["shell"]')
     assert goal("run", path, cwd=place).code == 3
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     assert goal("approve", run, cwd=place).code == 0
     assert goal("resume", run, cwd=place).code == 0
     (place / "done").unlink()
@@ -175,7 +157,7 @@ def test_killed_after_the_call_began_it_is_never_run_again(place: Path, own_home
     model = one_call(place, agent("I do not know"))
     path = goal_file(place, model, 'require = ["shell"]', "max_iterations = 1")
     assert goal("run", path, cwd=place).code == 3
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     assert goal("approve", run, cwd=place).code == 0
     assert goal("resume", run, cwd=place).code == 0
     (place / "done").unlink()
@@ -228,7 +210,7 @@ def test_ctrl_c_at_the_question_leaves_it_pending(place: Path, own_home: Path) -
         assert terminal.end() == 130, terminal.shown
     outcome = outcome_of(own_home)
     assert (outcome["stop_reason"], outcome["approvals"][0]["decision"]) == ("interrupted", "waiting")
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     assert f"goal approve {run} a1" in goal("status", run, cwd=place).out
     with Terminal("resume", run, cwd=place) as terminal:
         terminal.wait_for("[y]es / [n]o")
@@ -249,7 +231,7 @@ def test_ctrl_d_leaves_the_question_open(place: Path, own_home: Path) -> None:
 def test_killed_while_it_asks_another_terminal_may_approve(place: Path, own_home: Path) -> None:
     with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
         terminal.wait_for("[y]es / [n]o")
-        run = run_of(own_home).name
+        run = only_run(own_home).name
         refused = goal("approve", run, cwd=place)
         assert (refused.code, "answer at its own terminal" in refused.err) == (2, True), refused
         assert str(terminal.process.pid) in refused.err
@@ -290,7 +272,7 @@ def test_a_question_blocks_and_its_answer_can_be_cited(place: Path, own_home: Pa
     )
     path = goal_file(place, model, "", f'judge = "{model}"\nsuccess_criteria = ["{criterion}"]')
     ended = goal("run", path, cwd=place)
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "question_open"), ended
     assert outcome_of(own_home)["questions"] == ["Which colour?"]
     assert f'goal answer {run} "..."' in ended.out
@@ -303,5 +285,5 @@ def test_a_question_blocks_and_its_answer_can_be_cited(place: Path, own_home: Pa
     assert goal("verify", run, cwd=place).code == 0
     done = goal("resume", run, cwd=place)
     assert done.code == 0, done
-    assert "Answer: dark blue, please" in (run_of(own_home) / "transcript.jsonl").read_text().replace("\\n", "\n")
+    assert "Answer: dark blue, please" in (only_run(own_home) / "transcript.jsonl").read_text().replace("\\n", "\n")
     assert goal("verify", run, cwd=place).code == 0

@@ -12,13 +12,6 @@ from tests.support.forking import goal
 from tests.support.model_server import ModelServer, call, cut, fail, say
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    return folder
-
-
 def goal_file(place: Path, url: str, extra: str = "") -> Path:
     """Agent and judge at one server, with a key each."""
     path = place / "goal.toml"

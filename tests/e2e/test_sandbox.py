@@ -14,20 +14,13 @@ import pytest
 from goalrunner.core.events import RunStarted
 from goalrunner.records.event_log import read_records
 from tests.support.acp_bench import PROGRAM
-from tests.support.command_line import GOAL, Ended
+from tests.support.command_line import GOAL, Ended, only_run, outcome_of
 from tests.support.forking import goal
 from tests.support.recordings import agent, recording, shell
 from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git
 
 """Beside the default run, which tries the sandbox itself and what it is for."""
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    return folder
 
 
 def goal_file(place: Path, model: str, workspace: str, validator: str = "test -e done", extra: str = "") -> Path:
@@ -48,25 +41,15 @@ def drive(place: Path, *commands: str, workspace: str = 'sandbox = "bwrap"', **m
     )
 
 
-def run_of(home: Path) -> Path:
-    (path,) = (home / "runs").iterdir()
-    return path
-
-
 def started(home: Path) -> RunStarted:
     return next(
-        record.event for record in read_records(run_of(home) / "events.jsonl") if isinstance(record.event, RunStarted)
+        record.event for record in read_records(only_run(home) / "events.jsonl") if isinstance(record.event, RunStarted)
     )
 
 
 def outputs(home: Path) -> str:
     """Everything that commands printed."""
-    return "".join(path.read_text() for path in sorted((run_of(home) / "artifacts").rglob("*")) if path.is_file())
-
-
-def outcome_of(home: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((run_of(home) / "outcome.json").read_text())
-    return result
+    return "".join(path.read_text() for path in sorted((only_run(home) / "artifacts").rglob("*")) if path.is_file())
 
 
 @needs_sandbox
@@ -108,7 +91,7 @@ def test_goal_approve_from_inside_does_not_reach_the_run(place: Path, own_home: 
     path = goal_file(place, model, 'sandbox = "bwrap"', extra='[approvals]\ncommands = ["touch *"]')
     ended = goal("run", path, cwd=place)
     assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "approval_required"), ended
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     assert run not in outputs(own_home)
     assert goal("approve", run, cwd=place).code == 0
     assert goal("resume", run, cwd=place).code == 0
@@ -120,7 +103,7 @@ def test_without_a_sandbox_an_approval_from_elsewhere_stays_unguarded(place: Pat
     model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("made it"))
     path = goal_file(place, model, "", extra='[approvals]\nrequire = ["shell"]')
     assert goal("run", path, cwd=place).code == 3
-    assert goal("approve", run_of(own_home).name, cwd=place).code == 0
+    assert goal("approve", only_run(own_home).name, cwd=place).code == 0
     assert "unguarded approval" in outcome_of(own_home)["labels"]
 
 
@@ -132,7 +115,7 @@ def test_a_run_that_was_once_outside_of_a_sandbox_is_unguarded(place: Path, own_
     path = goal_file(place, model, 'sandbox = "auto"', extra='[approvals]\ncommands = ["touch *"]')
     without = {"PATH": str(_programs_without_bwrap(place.parent))}
     assert goal("run", path, cwd=place, env=without).code == 3
-    run = run_of(own_home).name
+    run = only_run(own_home).name
     ended = goal("resume", run, cwd=place)
     assert (ended.code, "sandbox: bwrap" in ended.out) == (3, True), ended
     assert goal("approve", run, cwd=place).code == 0
@@ -146,7 +129,7 @@ def test_a_run_that_goes_on_without_its_sandbox_says_so(place: Path, own_home: P
     assert goal("run", path, cwd=place).code == 3
     without = {"PATH": str(_programs_without_bwrap(place.parent))}
 
-    ended = goal("resume", run_of(own_home).name, cwd=place, env=without)
+    ended = goal("resume", only_run(own_home).name, cwd=place, env=without)
 
     assert (ended.code, "no sandbox: bwrap is not on PATH" in ended.out) == (3, True), ended
 
@@ -298,7 +281,7 @@ def test_file_tools_follow_no_link_that_a_command_made(place: Path, own_home: Pa
     assert ended.code == 0, ended
     assert (secret.read_text(), (own_home / "new").exists()) == ("the secret of goal\n", False)
     assert "the secret of goal" not in outputs(own_home)
-    assert "outside the workspace" in (run_of(own_home) / "transcript.jsonl").read_text()
+    assert "outside the workspace" in (only_run(own_home) / "transcript.jsonl").read_text()
 
 
 @needs_sandbox
@@ -326,7 +309,7 @@ def test_an_external_agent_has_a_home_of_its_own_with_its_login_alone(
     ended = goal("run", path, cwd=place, env=env)
     assert ended.code == 0, ended
     assert started(own_home).sandbox == "bwrap"
-    said = outputs(own_home) + (run_of(own_home) / "transcript.jsonl").read_text()
+    said = outputs(own_home) + (only_run(own_home) / "transcript.jsonl").read_text()
     assert (user / ".mine" / "login").read_text() == "renewed\n"
     assert (user / "letters").read_text() == "of the user: letters\n"
     assert ("make done" in said, "helped" in said, "kept" in said) == (True, True, True), said
@@ -348,7 +331,7 @@ def test_an_agent_that_speaks_acp_is_in_the_sandbox(place: Path, own_home: Path,
     )
     ended = goal("run", path, cwd=place, env={"HOME": str(user), "ANTHROPIC_API_KEY": "sk-ant-the-key"})
     assert ended.code == 0, ended
-    said = outputs(own_home) + (run_of(own_home) / "transcript.jsonl").read_text()
+    said = outputs(own_home) + (only_run(own_home) / "transcript.jsonl").read_text()
     assert "XDG_CACHE_HOME=/tmp/.cache" in said, said
     assert ("of the user" in said, "sk-ant" in said, "events" in said) == (False, False, False), said
 
@@ -367,7 +350,7 @@ def test_without_network_an_external_agent_keeps_it_and_that_is_said(
     ended = goal("run", path, cwd=place)
     assert (ended.code, "applies only to the validators: command must reach its model" in ended.out) == (0, True), ended
     own = str(Path("/proc/self/ns/net").readlink())
-    said = outputs(own_home) + (run_of(own_home) / "transcript.jsonl").read_text()
+    said = outputs(own_home) + (only_run(own_home) / "transcript.jsonl").read_text()
     assert own in said
     assert len({word for word in said.replace("\\n", " ").replace('"', " ").split() if word.startswith("net:[")}) > 1
 

@@ -18,6 +18,7 @@ from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome
 from tests.support.recordings import agent, recording
+from tests.support.workspaces import git
 
 Round = Sequence[Mapping[str, Any] | str]
 """What the agent does in one round: calls of its tools in order; a text is what it says at the end."""
@@ -140,6 +141,13 @@ class Arena:
         assembly = prepare_run(wanted.model_copy(update={"judge": judge_of(wanted, judge_llm)}), options)
         outcome = await finish(assembly)
         return Ending(outcome, tuple(self.records), assembly.folder.path)
+
+
+def committed(arena: Arena) -> None:
+    """Make the workspace a repository with one commit."""
+    git(arena.workspace, "init", "-q", "-b", "main")
+    git(arena.workspace, "add", "-A")
+    git(arena.workspace, "commit", "-q", "-m", "start")
 
 
 def _replies(rounds: Sequence[Round]) -> list[dict[str, Any]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 GOAL = (sys.executable, "-m", "goalrunner")
 
@@ -45,3 +47,15 @@ def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = Non
         text=True,
         stdin=subprocess.DEVNULL,
     )
+
+
+def only_run(home: Path) -> Path:
+    """Return the folder of the only run."""
+    (path,) = (home / "runs").iterdir()
+    return path
+
+
+def outcome_of(home: Path) -> dict[str, Any]:
+    """Return the outcome of the only run."""
+    outcome: dict[str, Any] = json.loads((only_run(home) / "outcome.json").read_text())
+    return outcome

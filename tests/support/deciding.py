@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from goalrunner.app.previous_run import load_state
@@ -53,9 +52,3 @@ def append(folder: RunFolder, event: events.Event) -> None:
     """Write one event into the log of a run that is not living."""
     with EventLog(folder.events, SystemClock(), Redactor(os.environ)) as log:
         log.append(event)
-
-
-def outcome_of_folder(folder: RunFolder) -> dict[str, object]:
-    """What outcome.json says."""
-    values: dict[str, object] = json.loads(folder.outcome.read_text(encoding="utf-8"))
-    return values

@@ -9,19 +9,14 @@ What it answers is a list (played in order), a dict from model name to such a li
 `{"agent": [...], "judge": [...]}` for `openai/agent` and `openai/judge`), or a function from request to answer.
 When a list is at its end the server answers 400 and keeps the fact in `server.exhausted`; leaving the `with` block
 then raises, so no test passes on a script that was too short.
-
-From a shell: `python -m tests.support.model_server --script FILE --port 0` prints the base url and serves until it is
-ended. FILE has the format of recorded replies; a line's `account` is the model name that it answers.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -29,9 +24,8 @@ from tests.support.fake_provider import Answer, call, calls, cut, fail, hang, sa
 from tests.support.fake_provider import Request as Seen
 from tests.support.fake_provider.chat import LAST, failure, pieces, whole
 from tests.support.fake_provider.listener import Handler, Listener, Serving
-from tests.support.model_answer import read_answers
 
-__all__ = ["Answer", "ModelServer", "Seen", "call", "calls", "cut", "fail", "hang", "read_answers", "say"]
+__all__ = ["Answer", "ModelServer", "Seen", "call", "calls", "cut", "fail", "hang", "say"]
 
 
 Script = Iterable[Answer] | Mapping[str, Iterable[Answer]] | Callable[[Seen], Answer]
@@ -42,14 +36,13 @@ class ModelServer(Serving):
     """The server; a context manager. `base_url` is what goes into `api_base`.
 
     `refuses` maps what a request may hold to the status it is refused with: a response format's type ("json_schema",
-    "json_object"), or a top-level key ("temperature", "stream_options"). `api_key` makes every other key a 401. `models`
-    makes every other model a 404; it is also what /v1/models lists. Refusals use up no answer.
+    "json_object"), or a top-level key ("temperature", "stream_options"). `api_key` makes every other key a 401. Refusals
+    use up no answer.
     """
 
     script: Script = ()
     refuses: Mapping[str, int] = field(default_factory=dict)
     api_key: str | None = None
-    models: tuple[str, ...] = ()
     repeat: bool = False
     """Begin again at the end of a list: for measurements."""
     port: int = 0
@@ -114,8 +107,6 @@ class ModelServer(Serving):
     def _refusal(self, seen: Seen) -> Answer | None:
         if self.api_key is not None and seen.key != self.api_key:
             return fail(401, f"Incorrect API key provided: {seen.key}.")
-        if self.models and seen.model not in self.models:
-            return fail(404, f"The model `{seen.model}` does not exist or you do not have access to it.")
         form = (seen.body.get("response_format") or {}).get("type", "")
         for name, status in self.refuses.items():
             if name == form:
@@ -128,18 +119,7 @@ class ModelServer(Serving):
 class _Handler(Handler):
     owner: ModelServer
 
-    def do_GET(self) -> None:  # noqa: N802 - the base class looks for it
-        """/v1/models."""
-        if not self.path.rstrip("/").endswith("/models"):
-            self.reply(404, {"error": {"message": f"no such path {self.path}"}})
-            return
-        names = self.owner.models
-        if not names:  # it takes any name, and has no list
-            self.reply(404, {"error": {"message": "no list"}})
-            return
-        self.reply(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
-
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:  # noqa: N802 - the base class looks for it
         """/v1/chat/completions."""
         raw = self.body()
         if not self.path.endswith("/chat/completions"):
@@ -156,19 +136,3 @@ class _Handler(Handler):
             self.stream(pieces(seen, answer), pace=answer.pace, cut=answer.cut, last=LAST)
         else:
             self.reply(200, whole(seen, answer), missing=16 if answer.cut == "abrupt" else 0)
-
-
-def main() -> None:
-    """Serve a file of recorded replies until the process is ended."""
-    parser = argparse.ArgumentParser(description="Serve recorded replies as an OpenAI-compatible model server.")
-    parser.add_argument("--script", type=Path, required=True, help="a file of recorded replies, one JSON object a line")
-    parser.add_argument("--port", type=int, default=0, help="0: any free one")
-    parser.add_argument("--repeat", action="store_true", help="begin again at the end of the script")
-    options = parser.parse_args()
-    with ModelServer(read_answers(options.script), port=options.port, repeat=options.repeat) as server:
-        print(server.base_url, flush=True)
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -17,13 +17,6 @@ from tests.support.external import conversation, preset, program
 pytestmark = pytest.mark.timeout(60)
 
 
-@pytest.fixture
-def recorder(tmp_path: Path) -> MemoryRecorder:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    return MemoryRecorder(folder)
-
-
 async def test_a_round_is_recorded_as_it_happens(tmp_path: Path, recorder: MemoryRecorder) -> None:
     chosen = preset(
         tmp_path,

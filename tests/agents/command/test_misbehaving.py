@@ -21,13 +21,6 @@ from tests.support.external import conversation, preset
 pytestmark = pytest.mark.timeout(90)
 
 
-@pytest.fixture
-def recorder(tmp_path: Path) -> MemoryRecorder:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    return MemoryRecorder(folder)
-
-
 async def reached(recorder: MemoryRecorder, step: str) -> None:
     """Until that is on record."""
     while not any(one.startswith(step) for one in recorder.trail):

@@ -24,13 +24,6 @@ Run = Callable[..., Awaitable[tuple[ToolResult, str]]]
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def toolbox(workspace: Path) -> Toolbox:
     return Toolbox(workspace, ProcessLauncher(), {"PATH": os.environ["PATH"]})
 
