@@ -17,6 +17,7 @@ from tests.adversarial.judges import GullibleJudge, Prompt
 from tests.support.arena import Arena, Ending
 from tests.support.recordings import quote, shell
 from tests.support.reporting import NAME, Deed, Does, ReportingAgent, Says
+from tests.support.sandboxes import needs_sandbox
 
 FILES: Mapping[str, str] = {
     "check.sh": "#!/bin/sh\ntest ! -e broken && test -e done && ! grep -q fail d/* && echo 3 checks passed in $(date +%N)s\n",
@@ -180,6 +181,7 @@ BWRAP = {"sandbox": "bwrap"}
 SAID = Says("./check.sh", "3 checks passed in 0123s\n")
 
 
+@needs_sandbox
 async def test_a_true_report_becomes_what_the_runner_saw(arena: Arena) -> None:
     ending = await reported(
         arena, Does("touch done"), SAID, workspace=BWRAP, judge={"replay": True, "require": "runner"}
@@ -188,6 +190,7 @@ async def test_a_true_report_becomes_what_the_runner_saw(arena: Arena) -> None:
     assert [item.reported_by for item in replays(ending)] == [""]
 
 
+@needs_sandbox
 async def test_a_false_report_is_contradicted(arena: Arena) -> None:
     ending = await reported(arena, Does("touch done broken"), SAID, workspace=BWRAP)
     assert ending.how == (*CAPPED, 1), ending.reasons
@@ -203,6 +206,7 @@ async def test_a_reported_command_line_is_not_run_without_a_sandbox(arena: Arena
     assert not log.exists()
 
 
+@needs_sandbox
 @pytest.mark.parametrize(("network", "runs"), [(False, 1), (True, 0)])
 async def test_replay_is_the_default_in_a_sandbox_without_network(arena: Arena, network: bool, runs: int) -> None:
     workspace = {**BWRAP, "network": network}

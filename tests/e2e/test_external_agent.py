@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from pathlib import Path
 
-import pytest
-
-from tests.support.command_line import WITH_PLAIN, outcome_of, start
+from tests.support.command_line import WITH_PLAIN, outcome_of
 from tests.support.forking import goal
 from tests.support.recordings import judge, quote, recording
 
@@ -41,21 +37,6 @@ def prepare(place: Path, script: str = SCRIPT, extra: str = "") -> Path:
     return path
 
 
-def wait_until(path: Path, timeout: float = 20) -> None:
-    deadline = time.monotonic() + timeout
-    while not path.exists():
-        assert time.monotonic() < deadline, f"no {path} within {timeout} s"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process lives; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_a_script_reaches_the_goal_and_its_word_counts_for_nothing(place: Path, own_home: Path) -> None:
     ended = goal("run", prepare(place), cwd=place)
     assert ended.code == 0, ended
@@ -74,51 +55,6 @@ def test_a_dry_run_names_the_agent_and_starts_nothing(place: Path, own_home: Pat
     (place / "agent.sh").unlink()
     missing = goal("run", place / "goal.toml", "--dry-run", cwd=place)
     assert (missing.code, "./agent.sh: not found" in missing.err) == (4, True), missing
-
-
-def test_a_killed_run_is_resumed_and_no_process_is_left(place: Path, own_home: Path) -> None:
-    script = SCRIPT.replace(
-        "cat > told\n",
-        "cat > told\n[ -e second ] || { touch second; sleep 6789 & echo $! > pid.new; mv pid.new pid; wait; }\n",
-    )
-    process = start("run", prepare(place, script), cwd=place)
-    wait_until(place / "pid")
-    pid = int((place / "pid").read_text())
-    deadline = time.monotonic() + 10
-    process.kill()
-    process.communicate(timeout=10)
-    while alive(pid):
-        assert time.monotonic() < deadline, "what the agent started outlived the run"
-        time.sleep(0.05)
-    (run,) = (own_home / "runs").iterdir()
-    resumed = goal("resume", run.name, cwd=place)
-    assert resumed.code == 0, resumed
-    assert outcome_of(own_home)["status"] == "complete"
-    prompts = (run / "transcript.jsonl").read_text()
-    assert "interrupted" in prompts
-
-
-@pytest.mark.parametrize("how", ["signal", "deadline"])
-def test_an_agent_that_hangs_is_ended_with_all_that_it_started(place: Path, own_home: Path, how: str) -> None:
-    script = "#!/bin/sh\necho begun\nsetsid sleep 7890 &\necho $! > pid.new; mv pid.new pid\nwait\n"
-    process = start("run", prepare(place, script, 'timeout = "4s"' if how == "deadline" else ""), cwd=place)
-    wait_until(place / "pid")
-    if how == "signal":
-        process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert process.returncode == (130 if how == "signal" else 1), out + err
-    assert not alive(int((place / "pid").read_text()))
-    kept = [path.read_bytes() for path in own_home.glob("runs/*/artifacts/*/*")]
-    assert b"begun\n" in kept
-
-
-def test_a_missing_program_is_4_before_anything_runs(place: Path, own_home: Path) -> None:
-    path = prepare(place)
-    path.write_text(path.read_text().replace('"./agent.sh"', '["no-such-agent", "--x"]'))
-    ended = goal("run", path, cwd=place)
-    assert ended.code == 4, ended
-    assert "no-such-agent: not found" in ended.out
-    assert outcome_of(own_home)["iterations"] == 0
 
 
 def test_an_agent_with_a_preset_of_the_goals_own(place: Path, own_home: Path) -> None:

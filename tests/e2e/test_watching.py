@@ -21,22 +21,20 @@ sys.exit(0 if open("a.txt").read() == "1" else 1)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    (folder / "check.py").write_text(CHECK)
-    (folder / "a.txt").write_text("0")
+def place(place: Path, tmp_path: Path) -> Path:
+    (place / "check.py").write_text(CHECK)
+    (place / "a.txt").write_text("0")
     model = recording(
         tmp_path / "r.jsonl",
         agent("", shell("echo compiling the parser; until [ -e seen ]; do sleep 0.1; done; rm seen")),
         agent("", write_file("a.txt", "1")),
         agent("made it"),
     )
-    (folder / "goal.toml").write_text(
+    (place / "goal.toml").write_text(
         f'objective = "make it 1"\nmodel = "{model}"\nvalidator = "python3 check.py"\nmax_iterations = 3\n'
         f'[notify]\ncommand = "echo $GOAL_STATUS > {tmp_path}/told"\n'
     )
-    return folder
+    return place
 
 
 def test_a_terminal_shows_output_while_commands_run_and_the_totals(place: Path) -> None:
