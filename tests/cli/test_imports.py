@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,28 @@ def test_a_dry_run_of_recorded_models_imports_neither_litellm_nor_rich(tmp_path:
     code, imported = _imported(tmp_path, "run", str(QUICKSTART / "goal.toml"), "--dry-run")
     assert code == 0
     assert not imported & {"litellm", "openai", "httpx", "rich.console"}
+
+
+def test_a_run_without_model_calls_of_its_own_imports_no_litellm(own_home: Path, tmp_path: Path) -> None:
+    agent = ("--agent", "command", "--validator", "test -f done")
+    (tmp_path / "goal.toml").write_text('objective = "x"\n[agent]\ncommand = "touch done"\n', encoding="utf-8")
+    code, imported = _imported(tmp_path, "run", "--json", *agent)
+    assert code == 0
+    assert not imported & {"litellm", "openai", "httpx"}
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [("openai/gpt-5", "OPENAI_API_KEY is not set"), ("nope/x", "unknown provider")]
+)
+def test_a_run_that_cannot_start_imports_no_litellm(model: str, said: str, own_home: Path, tmp_path: Path) -> None:
+    line = ("check", "--json")
+    text = f'objective = "x"\nvalidator = "true"\nmodel = "{model}"\n[budget]\ncost_usd = 1\n'
+    (tmp_path / "goal.toml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-c", CALL, *line]
+    environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True, env=environ)
+    assert said in ended.stdout
+    assert "litellm" not in json.loads(ended.stderr.splitlines()[-1])[1]
 
 
 def test_the_package_itself_imports_only_its_version(tmp_path: Path) -> None:
