@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from goalrunner.app import preflight
-from goalrunner.app.preflight import Choice, checks_line, choose_environment, needs_environment
+from goalrunner.app.preflight import EnvironmentChoice, checks_line, choose_environment, needs_environment
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 
@@ -35,19 +35,19 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "probe", lambda workspace, scratch, roots: "no user namespaces")
 
 
-def chosen(tmp_path: Path, goal: Goal) -> Choice:
+def chosen(tmp_path: Path, goal: Goal) -> EnvironmentChoice:
     return choose_environment(goal, tmp_path, tmp_path / "home")
 
 
 @pytest.mark.usefixtures("works")
 def test_an_overlay_is_chosen_where_it_works(tmp_path: Path) -> None:
-    assert chosen(tmp_path, goal()) == Choice("overlay", scratch=SCRATCH)
-    assert chosen(tmp_path, goal(check="overlay")) == Choice("overlay", scratch=SCRATCH)
+    assert chosen(tmp_path, goal()) == EnvironmentChoice("overlay", scratch=SCRATCH)
+    assert chosen(tmp_path, goal(check="overlay")) == EnvironmentChoice("overlay", scratch=SCRATCH)
 
 
 @pytest.mark.usefixtures("fails")
 def test_where_no_overlay_works_checks_run_in_place_and_the_reason_is_said(tmp_path: Path) -> None:
-    assert chosen(tmp_path, goal()) == Choice("in-place", "no overlay here: no user namespaces")
+    assert chosen(tmp_path, goal()) == EnvironmentChoice("in-place", "no overlay here: no user namespaces")
 
 
 @pytest.mark.usefixtures("fails")
@@ -59,26 +59,26 @@ def test_an_overlay_that_is_wanted_and_does_not_work_is_an_error(tmp_path: Path)
 
 def test_without_linux_checks_run_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert chosen(tmp_path, goal()) == Choice("in-place", "no overlay here: overlays need Linux")
+    assert chosen(tmp_path, goal()) == EnvironmentChoice("in-place", "no overlay here: overlays need Linux")
 
 
 def test_without_a_folder_for_the_upper_layer_checks_run_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "scratch_candidates", lambda home, workspace: [])
-    assert chosen(tmp_path, goal()) == Choice("in-place", "no overlay here: no folder for its upper layer")
+    assert chosen(tmp_path, goal()) == EnvironmentChoice("in-place", "no overlay here: no folder for its upper layer")
 
 
 @pytest.mark.usefixtures("works")
 def test_in_place_is_chosen_where_the_goal_says_so(tmp_path: Path) -> None:
-    assert chosen(tmp_path, goal(check="in-place")) == Choice("in-place")
+    assert chosen(tmp_path, goal(check="in-place")) == EnvironmentChoice("in-place")
 
 
 @pytest.mark.usefixtures("works")
 def test_setup_selects_a_checkout(tmp_path: Path) -> None:
-    assert chosen(tmp_path, goal(setup="uv sync")) == Choice("checkout", "setup is set")
-    assert chosen(tmp_path, goal(setup="uv sync", check="checkout")) == Choice("checkout", "setup is set")
-    assert chosen(tmp_path, goal(check="checkout")) == Choice("checkout")
+    assert chosen(tmp_path, goal(setup="uv sync")) == EnvironmentChoice("checkout", "setup is set")
+    assert chosen(tmp_path, goal(setup="uv sync", check="checkout")) == EnvironmentChoice("checkout", "setup is set")
+    assert chosen(tmp_path, goal(check="checkout")) == EnvironmentChoice("checkout")
 
 
 @pytest.mark.parametrize("check", ["overlay", "in-place"])
@@ -101,9 +101,9 @@ def test_setup_cannot_be_combined_with_another_kind(check: str) -> None:
 )
 def test_programs_that_work_in_a_daemon_see_the_live_workspace(tmp_path: Path, run: str, daemon: str) -> None:
     expected = (
-        Choice("in-place", f"{daemon} uses a daemon, which sees the live workspace")
+        EnvironmentChoice("in-place", f"{daemon} uses a daemon, which sees the live workspace")
         if daemon
-        else Choice("overlay", scratch=SCRATCH)
+        else EnvironmentChoice("overlay", scratch=SCRATCH)
     )
     assert chosen(tmp_path, goal(run)) == expected
     assert chosen(tmp_path, goal(run, check="overlay")).kind == "overlay"
@@ -122,17 +122,19 @@ def test_the_choice_of_this_machine_can_be_repeated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workspace", "choice", "line"),
     [
-        ({}, Choice("overlay"), "overlay · existing tests and their configuration are protected"),
-        ({"protect": ["tests/**", "a"]}, Choice("overlay"), "overlay · protects tests/**, a"),
-        ({"editable": ["src/**"]}, Choice("in-place"), "in-place · only src/** may change"),
+        ({}, EnvironmentChoice("overlay"), "overlay · existing tests and their configuration are protected"),
+        ({"protect": ["tests/**", "a"]}, EnvironmentChoice("overlay"), "overlay · protects tests/**, a"),
+        ({"editable": ["src/**"]}, EnvironmentChoice("in-place"), "in-place · only src/** may change"),
         (
             {"setup": "x"},
-            Choice("checkout", "setup is set"),
+            EnvironmentChoice("checkout", "setup is set"),
             "checkout (setup is set) · existing tests and their configuration are protected",
         ),
     ],
 )
-def test_the_line_for_people_names_kind_and_rules(workspace: dict[str, Any], choice: Choice, line: str) -> None:
+def test_the_line_for_people_names_kind_and_rules(
+    workspace: dict[str, Any], choice: EnvironmentChoice, line: str
+) -> None:
     assert checks_line(goal(**workspace), choice) == line
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.memory import MOST_CHARACTERS, MOST_ITEMS, MemoryItem, forget, list_items, recall
+from goalrunner.app.memory import MOST_CHARACTERS, MOST_ITEMS, MemoryItem, forget_fact, list_items, recall
 from goalrunner.core.errors import UsageError
 from tests.support.memory import ManualClock
 
@@ -53,24 +53,24 @@ def test_a_damaged_line_is_named_and_the_others_count(tmp_path: Path) -> None:
 
 def test_forgetting_takes_the_text_off_the_disk_and_what_it_had_corrected_too(tmp_path: Path) -> None:
     path = filled(tmp_path, item(1, "wrong"), item(2, "better", replaces="m00000001"), item(3, "other"))
-    gone = forget(tmp_path, "m00000002")
+    gone = forget_fact(tmp_path, "m00000002")
     assert [one.text for one in gone] == ["better", "wrong"]
     assert list_items(tmp_path) == ([item(3, "other")], [])
     assert b"wrong" not in path.read_bytes()
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(UsageError, match="no kept fact"):
-        forget(tmp_path, "m00000002")
+        forget_fact(tmp_path, "m00000002")
 
 
 def test_corrections_in_a_circle_end(tmp_path: Path) -> None:
     filled(tmp_path, item(1, replaces="m00000002"), item(2, replaces="m00000001"))
-    assert len(forget(tmp_path, "m00000001")) == 2
+    assert len(forget_fact(tmp_path, "m00000001")) == 2
 
 
 def test_forgetting_leaves_damaged_lines_as_they_are(tmp_path: Path) -> None:
     path = filled(tmp_path, item(1))
     path.write_bytes(path.read_bytes() + b"{half\n")
-    forget(tmp_path, "m00000001")
+    forget_fact(tmp_path, "m00000001")
     assert path.read_bytes() == b"{half\n"
 
 

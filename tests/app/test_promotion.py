@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import MemoryItem, list_items, promote
+from goalrunner.app.memory import MemoryItem, list_items, promote_fact
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
@@ -26,7 +26,7 @@ CLOCK = ManualClock()
 
 def promoted(folder: RunFolder, home: Path, item: str = "o1", **more: Any) -> MemoryItem:
     redactor = Redactor({"DB_PASSWORD": "hunter22hunter"})
-    return promote(folder, home, more.pop("item", item), "fact", CLOCK, redactor, by="ann@desk", **more)
+    return promote_fact(folder, home, more.pop("item", item), "fact", CLOCK, redactor, by="ann@desk", **more)
 
 
 def state_of(folder: RunFolder) -> RunState:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.memory import promote
+from goalrunner.app.memory import promote_fact
 from goalrunner.core import events
 from goalrunner.core.errors import ModelError
 from goalrunner.records.redaction import Redactor
@@ -23,7 +23,7 @@ CRITERION = "hello.txt exists"
 async def later_run(folder: Path, judge_llm: Any = None, **goal: Any) -> Ending:
     arena = Arena(folder)
     earlier = kept_run(arena.home, owner="ann")
-    promote(earlier, arena.home, "o1", "fact", ManualClock(), Redactor({}), by="ann@desk", text=FACT)
+    promote_fact(earlier, arena.home, "o1", "fact", ManualClock(), Redactor({}), by="ann@desk", text=FACT)
     keys = {"validators": [{"name": "made", "run": "test -e hello.txt"}], **goal}
     return await arena.fight((shell("touch hello.txt"),), judge_llm=judge_llm, **keys)
 

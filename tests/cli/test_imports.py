@@ -85,11 +85,13 @@ def test_a_dry_run_of_recorded_models_imports_neither_litellm_nor_rich(tmp_path:
 
 
 def test_a_run_without_model_calls_of_its_own_imports_no_litellm(own_home: Path, tmp_path: Path) -> None:
-    agent = ("--agent", "command", "--validator", "test -f done")
-    (tmp_path / "goal.toml").write_text('objective = "x"\n[agent]\ncommand = "touch done"\n', encoding="utf-8")
-    code, imported = _imported(tmp_path, "run", "--json", *agent)
+    text = 'objective = "x"\nvalidator = "test -f done"\nagent = {use = "command", command = "touch done"}\n'
+    (tmp_path / "goal.toml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-c", CALL, "run", "--json", "--quiet"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
+    code, imported = json.loads(ended.stderr.splitlines()[-1])
     assert code == 0
-    assert not imported & {"litellm", "openai", "httpx"}
+    assert not {"litellm", "openai", "httpx"}.intersection(imported)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from goalrunner.core.ports import Activity, RetryScheduled, context_with
 from goalrunner.llm import LLM, Reply, client
 from goalrunner.llm.client import Request
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.provider import Form
+from goalrunner.llm.provider import RequestForm
 
 
 class Attempts(LLM):
@@ -101,7 +101,9 @@ ASKED = Request((), schema=SCHEMA, schema_name="verdict", temperature=0.0)
 
 
 def test_the_forms_of_a_schema() -> None:
-    forms = [Form(schema=form).fields(ASKED).get("response_format") for form in ("json_schema", "json_object", "none")]
+    forms = [
+        RequestForm(schema=form).fields(ASKED).get("response_format") for form in ("json_schema", "json_object", "none")
+    ]
     assert forms == [
         {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA, "strict": True}},
         {"type": "json_object", "schema": SCHEMA},
@@ -112,30 +114,30 @@ def test_the_forms_of_a_schema() -> None:
 @pytest.mark.parametrize("status", [400, 422, 500, 501])
 def test_a_refused_schema_is_asked_for_in_a_plainer_form_down_to_none(status: int) -> None:
     failure = ProviderFailure("no", status=status)
-    second = Form().after(failure, ASKED)
-    assert second == Form(schema="json_object")
+    second = RequestForm().after(failure, ASKED)
+    assert second == RequestForm(schema="json_object")
     third = second.after(failure, ASKED)
-    assert third == Form(schema="none")
+    assert third == RequestForm(schema="none")
     assert third.after(failure, ASKED) is None
 
 
 @pytest.mark.parametrize(("status", "words"), [(429, ""), (503, ""), (401, ""), (400, "maximum context length")])
 def test_other_failures_are_not_taken_for_a_refusal(status: int, words: str) -> None:
-    assert Form().after(ProviderFailure(words, status=status), ASKED) is None
+    assert RequestForm().after(ProviderFailure(words, status=status), ASKED) is None
 
 
 def test_a_500_is_about_load_where_the_schema_has_worked_before() -> None:
-    assert Form(schema_proved=True).after(ProviderFailure("", status=500), ASKED) is None
+    assert RequestForm(schema_proved=True).after(ProviderFailure("", status=500), ASKED) is None
 
 
 def test_a_request_without_schema_has_nothing_to_concede() -> None:
-    assert Form().after(ProviderFailure("no", status=400), Request(())) is None
+    assert RequestForm().after(ProviderFailure("no", status=400), Request(())) is None
 
 
 def test_a_refused_temperature_is_left_out_and_the_schema_kept() -> None:
     failure = ProviderFailure("Unsupported value: 'temperature' does not support 0.0", status=400)
-    plainer = Form().after(failure, ASKED)
-    assert plainer == Form(temperature=False)
+    plainer = RequestForm().after(failure, ASKED)
+    assert plainer == RequestForm(temperature=False)
     assert "temperature" not in plainer.fields(ASKED)
 
 

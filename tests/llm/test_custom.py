@@ -15,7 +15,7 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.outside import CustomModel, OutsideModel, as_model, failure_of
+from goalrunner.llm.outside import CustomModel, OutsideModel, as_model, goal_error_of
 
 ASKED = [{"role": "user", "content": "Is it done?"}]
 
@@ -70,8 +70,8 @@ async def test_the_same_model_with_another_account_counts_for_itself() -> None:
 
 
 def test_a_failing_agent_is_no_failing_model() -> None:
-    assert isinstance(failure_of(ValueError("x")), AgentError)
+    assert isinstance(goal_error_of(ValueError("x")), AgentError)
     own = ModelNotFound("gone")
     wrapped = RuntimeError("outer")
     wrapped.__cause__ = own
-    assert failure_of(wrapped, "lab/one") is own
+    assert goal_error_of(wrapped, "lab/one") is own

@@ -21,7 +21,7 @@ from goalrunner.llm.failure import (
     failure_from,
     own_words,
     retry_after,
-    shorten,
+    shorten_failure,
 )
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
@@ -139,7 +139,7 @@ def test_a_missing_key_is_not_called_a_wrong_one() -> None:
     ],
 )
 def test_a_providers_sentence_is_one_short_line_without_keys(message: str, shown: str) -> None:
-    assert shorten(message) == shown
+    assert shorten_failure(message) == shown
 
 
 class APIConnectionError(Exception):

@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import Draft, Request, ToolCall
-from goalrunner.llm.library import measure, own_prices, price
+from goalrunner.llm.library import measure, own_prices, price_of
 
 REQUEST = Request(({"role": "user", "content": "x" * 100},))
 
@@ -35,7 +35,7 @@ def test_a_report_of_nothing_at_all_is_not_believed() -> None:
 
 def test_given_prices_win_over_every_map() -> None:
     prices = own_prices({"input_cost_per_token": 0.5, "output_cost_per_token": "2"})
-    assert price(Helpless(), "openai/x", prices, Usage(input_tokens=10, output_tokens=1)) == 7.0
+    assert price_of(Helpless(), "openai/x", prices, Usage(input_tokens=10, output_tokens=1)) == 7.0
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ class Forks:
 
 
 def _serve() -> None:
-    from goalrunner.llm.library import prepare
+    from goalrunner.llm.library import prepare_for
 
     for module in pkgutil.walk_packages(goalrunner.__path__, "goalrunner."):
         if module.name not in _SCRIPTS:
@@ -105,7 +105,7 @@ def _serve() -> None:
     for line in sys.stdin:
         job = json.loads(line)
         if job["has_key"]:
-            prepare("openai/any")  # LiteLLM takes seconds to import
+            prepare_for("openai/any")  # LiteLLM takes seconds to import
         pid = os.fork()
         if pid == 0:
             _work(job)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import list_items, promote
+from goalrunner.app.memory import list_items, promote_fact
 from goalrunner.core import events
 from goalrunner.core.decision import decide
 from goalrunner.core.errors import GoalError, UsageError
@@ -345,4 +345,4 @@ async def test_no_fact_of_an_active_run_is_promoted(course: Course, measured: Me
 
 def _promote(course: Course, item: str, kind: Any = "fact") -> None:
     text = "two.txt is made by touching it"
-    promote(course.run_folder, course.home, item, kind, SystemClock(), Redactor({}), by="ann@desk", text=text)
+    promote_fact(course.run_folder, course.home, item, kind, SystemClock(), Redactor({}), by="ann@desk", text=text)

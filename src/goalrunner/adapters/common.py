@@ -21,7 +21,7 @@ from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.trail_builder import trail_of
 
 
-def imported(module: str, extra: str) -> Any:
+def framework_module(module: str, extra: str) -> Any:
     """Import a module of a framework. Raise ImportError with the command that installs it."""
     try:
         return importlib.import_module(module)

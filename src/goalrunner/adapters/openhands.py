@@ -14,7 +14,7 @@ from goalrunner.adapters.common import (
     Library,
     TurnRecorder,
     call_block,
-    imported,
+    framework_module,
     usage_of,
 )
 from goalrunner.agents.external_chat import with_history
@@ -22,7 +22,7 @@ from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
-from goalrunner.llm.outside import OutsideModel, failure_of
+from goalrunner.llm.outside import OutsideModel, goal_error_of
 
 __all__ = [
     "GoalContinue",
@@ -48,7 +48,7 @@ _PATIENCE = 10.0
 
 def _sdk(part: str = "") -> Any:
     """Return the SDK, or a part of it. Raise ImportError if it is not installed; it needs Python 3.12."""
-    return imported(f"openhands.sdk{part}", "openhands")
+    return framework_module(f"openhands.sdk{part}", "openhands")
 
 
 def openhands_model(llm: Any) -> OutsideModel:
@@ -144,7 +144,7 @@ class OpenHandsConversation(FrameworkConversation):
                 recorder.check_budget()
             work.result()
         except Exception as error:
-            raise failure_of(error) from error
+            raise goal_error_of(error) from error
         finally:
             if not work.done():
                 conversation.interrupt()
@@ -190,35 +190,35 @@ def _reply(state: Any, events: Sequence[Any]) -> RoundReply:
     return RoundReply(text, "max_steps" if status == "error" else "answered")
 
 
-def judge_choice(judge: Any) -> JudgeChoice:
+def openhands_judge(judge: Any) -> JudgeChoice:
     """Convert an OpenHands LLM to a judge; return any other judge unchanged."""
     return openhands_model(judge).separate("judge") if isinstance(judge, _sdk().LLM) else judge
 
 
-_LIBRARY = Library(OpenHandsConversation, judge_choice, max_iterations=10)
+_LIBRARY = Library(OpenHandsConversation, openhands_judge, max_iterations=10)
 run_goal, arun_goal, resume, aresume = _LIBRARY.run_goal, _LIBRARY.arun_goal, _LIBRARY.resume, _LIBRARY.aresume
 
 
 def judge_goal(judge_llm: Any, objective: str | Goal, events: Iterable[Any]) -> GoalVerdict:
     """Ask a judge once whether the objective is provably complete, from the events of a conversation."""
-    return goalrunner.judge_goal(judge_choice(judge_llm), objective, chat_of(events))
+    return goalrunner.judge_goal(openhands_judge(judge_llm), objective, chat_of(events))
 
 
 async def ajudge_goal(judge_llm: Any, objective: str | Goal, events: Iterable[Any]) -> GoalVerdict:
     """Run `judge_goal` in the running event loop."""
-    return await goalrunner.ajudge_goal(judge_choice(judge_llm), objective, chat_of(events))
+    return await goalrunner.ajudge_goal(openhands_judge(judge_llm), objective, chat_of(events))
 
 
 class GoalController(goalrunner.GoalController):
     """The loop for programs that run the conversation themselves; it takes OpenHands events."""
 
     def __init__(self, objective: str | Goal, judge_llm: Any = None, **options: Unpack[RunKeywords]) -> None:
-        super().__init__(objective, judge_choice(judge_llm), **_LIBRARY.adapted(options))
+        super().__init__(objective, openhands_judge(judge_llm), **_LIBRARY.adapted(options))
 
     @classmethod
     def resume(cls, run: Reference, judge_llm: Any = None, **options: Unpack[RunKeywords]) -> Self:
         """Return a controller that continues a run, as `goalrunner.GoalController.resume` does."""
-        return super().resume(run, judge_choice(judge_llm), **_LIBRARY.adapted_judge(options))
+        return super().resume(run, openhands_judge(judge_llm), **_LIBRARY.adapted_judge(options))
 
     async def aon_run_finished(self, events: Sequence[Any], *, usage: Usage | None = None) -> GoalContinue | GoalDone:
         """Check the last run of the conversation, whose events these are. `on_run_finished` does the same without await."""

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from goalrunner import JUDGE_SYSTEM_PROMPT, Goal, GoalAttempt, GoalOutcome, JudgeOutcome, build_judge_prompt
-from goalrunner.adapters.common import imported
+from goalrunner.adapters.common import framework_module
 from goalrunner.adapters.strands_agent import (
     LIBRARY,
     StrandsConversation,
-    judge_choice,
     reply_of,
+    strands_judge,
     strands_model,
 )
 from goalrunner.app.library import goal_and_options, prepare_conversation
@@ -30,7 +30,7 @@ from goalrunner.core.errors import AgentError
 from goalrunner.core.events import Event
 from goalrunner.core.labels import Label
 from goalrunner.core.messages import text_of
-from goalrunner.llm.outside import failure_of
+from goalrunner.llm.outside import goal_error_of
 
 try:
     from strands.plugins import Plugin
@@ -127,7 +127,7 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         **options: Unpack[LoopKeywords],
     ) -> None:
         """Create the plugin. `options` are further keywords of `run_goal`."""
-        imported("strands.plugins", "strands")
+        framework_module("strands.plugins", "strands")
         if not isinstance(goal, str | Goal) and not callable(goal):
             raise TypeError("goal must be a text, a callable (response, agent), or a Goal")
         if not max_attempts >= 1:
@@ -182,7 +182,7 @@ class _AgentLoop:
         self._snapshot: object = None
         self._resumed = False
         self._input: Any = None
-        hooks = imported("strands.hooks", "strands")
+        hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
         agent.add_hook(self._after, hooks.AfterInvocationEvent)
         if not loop.preserve_context:
@@ -235,7 +235,7 @@ class _AgentLoop:
         if isinstance(error, asyncio.CancelledError) or (result is not None and result.stop_reason == "cancelled"):
             return await host.cancel("the agent was cancelled")
         if result is None:
-            return await host.next(failure_of(error or RuntimeError("the agent gave no result")))
+            return await host.next(goal_error_of(error or RuntimeError("the agent gave no result")))
         try:
             return await host.next(reply_of(result))
         except AgentError as stopped:
@@ -258,7 +258,7 @@ class _AgentLoop:
         """Return the goal of an invocation with this input, and the options of its run."""
         loop, goal = self._loop, self._loop.goal
         checks = tuple(self._bound(check) if _is_function(check) else check for check in loop.checks)
-        judge = judge_choice(loop.judge.model)
+        judge = strands_judge(loop.judge.model)
         if isinstance(goal, str):
             judge = judge or strands_model(self._agent.aux_model).separate("judge")
         elif not isinstance(goal, Goal):

@@ -11,7 +11,7 @@ from goalrunner.adapters.common import (
     Library,
     TurnRecorder,
     block_messages,
-    imported,
+    framework_module,
     openai_messages,
     usage_of,
 )
@@ -20,7 +20,7 @@ from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinishe
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.outside import OutsideModel, failure_of
+from goalrunner.llm.outside import OutsideModel, goal_error_of
 
 
 def strands_model(model: Any) -> OutsideModel:
@@ -51,7 +51,7 @@ class StrandsConversation(FrameworkConversation):
         self._counted = (0, 0)
         self._calls = 0
         self._keeps_budget = True
-        hooks = imported("strands.hooks", "strands")
+        hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._on_message, hooks.MessageAddedEvent)
         agent.add_hook(self._on_tool, hooks.BeforeToolCallEvent)
         agent.add_hook(self._on_model, hooks.BeforeModelCallEvent)
@@ -76,7 +76,7 @@ class StrandsConversation(FrameworkConversation):
                         if recorder.streams_text and isinstance(event.get("data"), str):
                             recorder.text(event["data"])
             except Exception as error:
-                raise failure_of(error) from error
+                raise goal_error_of(error) from error
         return reply_of(result)
 
     @contextlib.contextmanager
@@ -145,10 +145,10 @@ def reply_of(result: Any) -> RoundReply:
     return RoundReply(text_of(result.message["content"]), cast(Any, reason))
 
 
-def judge_choice(judge: Any) -> JudgeChoice:
+def strands_judge(judge: Any) -> JudgeChoice:
     """Convert a Strands model to a judge; return any other judge unchanged."""
-    is_model = isinstance(judge, imported("strands.models", "strands").Model)
+    is_model = isinstance(judge, framework_module("strands.models", "strands").Model)
     return strands_model(judge).separate("judge") if is_model else judge
 
 
-LIBRARY = Library(StrandsConversation, judge_choice)
+LIBRARY = Library(StrandsConversation, strands_judge)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from goalrunner.app.preflight import Choice, goal_file_rule
+from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
 from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import CHECKOUTS
 from goalrunner.checking.checkout import FreshCheckout
@@ -44,7 +44,9 @@ from goalrunner.validators.suites import is_environmental, without_space
 _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
 
 
-def writable_copy(config: RunConfig, choice: Choice, store: SnapshotStore, folder: RunFolder) -> CheckEnvironment:
+def writable_copy(
+    config: RunConfig, choice: EnvironmentChoice, store: SnapshotStore, folder: RunFolder
+) -> CheckEnvironment:
     """Return an environment in which commands see the workspace as it is, and whose changes are discarded or undone."""
     if choice.scratch is not None:
         return Overlay(choice.scratch, config.command_environ)
@@ -55,7 +57,12 @@ class CheckRunner:
     """The checks of one run. Implements the port `Checker`."""
 
     def __init__(
-        self, config: RunConfig, choice: Choice, store: SnapshotStore, folder: RunFolder, processes: ProcessLauncher
+        self,
+        config: RunConfig,
+        choice: EnvironmentChoice,
+        store: SnapshotStore,
+        folder: RunFolder,
+        processes: ProcessLauncher,
     ) -> None:
         """Make the check environment. What must survive a resume is recorded in the run's folder."""
         goal, start = config.goal, folder.start

@@ -128,7 +128,7 @@ def sandbox_finding(workspace: Path, environ: Mapping[str, str]) -> Finding:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselineResult:
     """The results before any work, why a run would end there (`problem`), and the exit code if a signal ended it."""
 
     event: BaselineTaken | None = None
@@ -141,7 +141,7 @@ class Baseline:
         return self.event is not None and self.event.standing == "green"
 
 
-def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
+def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
     """Run the validators once as `goal run` does before round 1, without agent and judge, and keep no run."""
     seen: list[Event] = []
     own = replace(
@@ -150,10 +150,10 @@ def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
     try:
         outcome = asyncio.run(arun(only_checks(goal), own))
     except GoalError as error:
-        return Baseline(problem=str(error))
+        return BaselineResult(problem=str(error))
     problem = "" if outcome.message.startswith(ONLY_CHECKS) else outcome.message
     event = next((event for event in reversed(seen) if isinstance(event, BaselineTaken)), None)
-    return Baseline(event, problem, outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0)
+    return BaselineResult(event, problem, outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Readiness:
 
     findings: tuple[Finding, ...]
     lines: tuple[tuple[str, str], ...] = ()
-    baseline: Baseline | None = None
+    baseline: BaselineResult | None = None
     exit_code: int = int(ExitCode.FAILED)
     can_check: bool = False  # whether there are commands that run before round 1, and none of them is missing
 
@@ -172,7 +172,7 @@ class Readiness:
         failed = self.baseline.problem if self.baseline else ""
         return tuple(filter(None, (*(item.message for item in self.findings if item.state == "bad"), failed)))
 
-    def with_baseline(self, baseline: Baseline) -> Readiness:
+    def with_baseline(self, baseline: BaselineResult) -> Readiness:
         """Return this with a baseline, unless a problem that was found already kept it from running."""
         is_known = baseline.event is None and any(baseline.problem.startswith(text) for text in self.problems)
         return self if is_known else replace(self, baseline=baseline)

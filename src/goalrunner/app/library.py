@@ -165,7 +165,7 @@ def _new_limits(keywords: RunKeywords) -> Limits:
     try:
         goal = Goal.model_validate({"objective": "limits", **_goal_fields(Goal(objective="limits"), keywords)})
     except ValidationError as error:
-        raise refusal(error, "aresume") from None
+        raise value_refusal(error, "aresume") from None
     limits = {name: getattr(goal, name) for name in _LIMITS if name in keywords}
     return limits | {name: getattr(goal.budget, name) for name in _BUDGETS if name in keywords}
 
@@ -202,7 +202,7 @@ def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent:
     try:
         goal = Goal.model_validate({"objective": "chat", "agent": {"model": name, **agent}})
     except ValidationError as error:
-        raise refusal(error, "AgentConfig") from None
+        raise value_refusal(error, "AgentConfig") from None
     config = goal.agent
     llm = llm or LLM(name, api_base=config.api_base, api_key_env=config.api_key_env, params=config.params)
     env = child_environment(os.environ, extra=config.env, withhold=withheld(goal, llms=[llm]))
@@ -266,7 +266,7 @@ def goal_and_options(
             changes["workspace"] = {**goal.workspace.model_dump(), "path": str(existing_folder(folder))}
         goal = Goal.model_validate({**goal.model_dump(), **changes, **_goal_fields(goal, keywords)})
     except ValidationError as error:
-        raise refusal(error, "arun_goal") from None
+        raise value_refusal(error, "arun_goal") from None
     if is_custom(config.model) and "tokens" in {*goal.budget.limited} - {*goal.budget.unenforced}:
         raise UsageError(
             f"the tokens of the judge {config.model} are unknown, so a budget of tokens cannot be enforced",
@@ -308,7 +308,7 @@ def _workspace(goal: Goal, named: Path | str | None, conversation: object) -> Pa
     return Path(own)
 
 
-def refusal(error: ValidationError, function: str) -> UsageError:
+def value_refusal(error: ValidationError, function: str) -> UsageError:
     """Return the first error of a validation as a UsageError."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "goal"

@@ -87,7 +87,7 @@ def list_items(home: Path, owner: str | None = None) -> tuple[list[MemoryItem], 
     return [one for one in items if owner in (None, one.owner) and one.memory_id not in corrected], damages
 
 
-def forget(home: Path, memory_id: str) -> list[MemoryItem]:
+def forget_fact(home: Path, memory_id: str) -> list[MemoryItem]:
     """Remove an item, and every item that it corrected; return them. Raise UsageError for an unknown id, and RecordError."""
     with _locked(home):
         items, _, lines = _read(home)
@@ -103,7 +103,7 @@ def forget(home: Path, memory_id: str) -> list[MemoryItem]:
         return gone
 
 
-def promote(
+def promote_fact(
     folder: RunFolder,
     home: Path,
     item: str,

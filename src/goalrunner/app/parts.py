@@ -103,7 +103,7 @@ def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> 
 _CANNOT_RUN = (None, 126, 127)  # exit codes of a command that a signal ended, or that could not be started
 
 
-async def replay(checks: CheckRunner, cited: Observation, recorder: Recorder) -> Observation | None:
+async def replay_command(checks: CheckRunner, cited: Observation, recorder: Recorder) -> Observation | None:
     """Run the command of an observation again, where the checks were green last, and record it as a new observation.
 
     Return None if it could not be started, needs approval, wrote files on which its result may depend, or is only
@@ -159,7 +159,7 @@ def make_judge(config: RunConfig, checks: CheckRunner | None) -> LLMJudge | None
     wanted = config.goal.judge.replay
     if wanted is None:
         wanted = config.sandbox.name != NONE and not config.goal.workspace.network
-    again = partial(replay, checks) if wanted and checks is not None else None
+    again = partial(replay_command, checks) if wanted and checks is not None else None
     return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=again)
 
 

@@ -40,7 +40,7 @@ _NOT_STARTED = (126, 127)  # exit codes of a shell that could not start a progra
 
 
 @dataclass(frozen=True)
-class Choice:
+class EnvironmentChoice:
     """The kind of check environment, and why it is this one; `scratch` is where an overlay's upper layer lies."""
 
     kind: Kind
@@ -56,23 +56,23 @@ def needs_environment(goal: Goal) -> bool:
     return goal.deliverable == "workspace" and bool(goal.validators)
 
 
-def choose_environment(goal: Goal, workspace: Path, home: Path) -> Choice:
+def choose_environment(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
     """Choose the kind of check environment, trying an overlay. Raise UsageError if the goal forces one that does not work."""
     wanted = goal.workspace.check
     if goal.workspace.setup or wanted == "checkout":
-        return Choice("checkout", "setup is set" if goal.workspace.setup else "")
+        return EnvironmentChoice("checkout", "setup is set" if goal.workspace.setup else "")
     if wanted == "in-place":
-        return Choice("in-place")
+        return EnvironmentChoice("in-place")
     lines = (spec.run for spec in goal.validators if spec.run)
     daemon = next((item.name for line in lines for item in programs(line) if item.name in DAEMONS), "")
     if daemon and wanted is None:
-        return Choice("in-place", f"{daemon} uses a daemon, which sees the live workspace")
+        return EnvironmentChoice("in-place", f"{daemon} uses a daemon, which sees the live workspace")
     why, scratch = _tried(workspace, home)
     if not why:
-        return Choice("overlay", scratch=scratch)
+        return EnvironmentChoice("overlay", scratch=scratch)
     if wanted == "overlay":
         raise UsageError(f'check = "overlay" does not work here: {why}', 'write check = "in-place", or remove the key')
-    return Choice("in-place", f"no overlay here: {why}")
+    return EnvironmentChoice("in-place", f"no overlay here: {why}")
 
 
 def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
@@ -96,7 +96,7 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
     return why, None
 
 
-def checks_line(goal: Goal, choice: Choice) -> str:
+def checks_line(goal: Goal, choice: EnvironmentChoice) -> str:
     """Return how the goal is checked, in one line for people: kind, what is protected, and why it is this kind."""
     config = goal.workspace
     if config.editable:
@@ -125,7 +125,7 @@ def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
 
 
 def describe_checks(
-    goal: Goal, choice: Choice, workspace: Path, environ: Mapping[str, str], goal_file: Path | None = None
+    goal: Goal, choice: EnvironmentChoice, workspace: Path, environ: Mapping[str, str], goal_file: Path | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield labels and texts: the kind of environment, protected files, and the classes of ignored files."""
     yield "checked in", checks_line(goal, choice)
@@ -134,10 +134,10 @@ def describe_checks(
     scripts = {path: "decides a validator" for path, role in roles if role in ("named", "started")}
     scripts |= goal_file_rule(goal_file, workspace)
     protection = Protection(config.protect, config.editable, config.allow, scripts)
-    paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
+    paths = listed_files(workspace, environ, "--cached", "--others", "--exclude-standard")
     held = sorted(StartFiles(paths).protected(protection))
     yield "protected", some(held, _NAMED) if held else "no file"
-    names = listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
+    names = listed_files(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
     ignored = Classifier(workspace, names, config.dependencies)
     named = {"packages": list[str](), "build": list[str](), "ignored": list(ignored.others)}
     for item in ignored.found:
@@ -166,7 +166,7 @@ def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) 
     return tuple(found)
 
 
-def listed(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list[str]:
+def listed_files(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list[str]:
     """Return the names that `git ls-files` prints. Without a repository, these are all files, and no ignored ones."""
     code, output, _ = ask_git(workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0)
     if code == 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.app.agents import sign_in_finding, ways_of
-from goalrunner.app.preflight import listed
+from goalrunner.app.preflight import listed_files
 from goalrunner.checking.protection import is_test
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROGRAM_FOLDERS, PROJECT_RUNNERS
@@ -68,7 +68,7 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
     def has(program: str) -> bool:
         return (folder / program).is_file() if "/" in program else bool(program_outside(program, environ, ()))
 
-    paths = listed(folder, environ, "--cached", "--others", "--exclude-standard")
+    paths = listed_files(folder, environ, "--cached", "--others", "--exclude-standard")
     return replace(detect(paths, read, has), problems=tuple(_problems(folder, paths)))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
 from goalrunner.app.goal_models import goal_models, goal_redactor, withheld
-from goalrunner.app.preflight import Choice, choose_environment, needs_environment
+from goalrunner.app.preflight import EnvironmentChoice, choose_environment, needs_environment
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, no_sandbox, workspace_of
@@ -37,7 +37,7 @@ class RunConfig:
     withheld: tuple[str, ...]  # environment variables that no child process gets
     redactor: Redactor
     sandbox: Sandbox
-    check: Choice | None  # the check environment; None if the goal needs none
+    check: EnvironmentChoice | None  # the check environment; None if the goal needs none
     problems: Mapping[str, GoalError]  # by part: what keeps models, checks or sandbox from being made
 
     @property

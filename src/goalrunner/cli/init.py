@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from goalrunner.app.doctor import Baseline, Readiness, check_readiness, sandbox_finding, take_baseline
+from goalrunner.app.doctor import BaselineResult, Readiness, check_readiness, sandbox_finding, take_baseline
 from goalrunner.app.project import Installed, Project, detect_project, installed_agents, judge_for, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
@@ -90,14 +90,14 @@ def _check_lines(goal: Goal, found: Readiness, command: str) -> Iterator[Line]:
     yield Fact("result", f"ready: {command}", tone="good", whole=True)
 
 
-def _baseline(goal: Goal, run_options: RunOptions) -> Baseline:
+def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
     """Run the validators once, with a line on stderr while a person waits."""
     commands = ", ".join(spec.run for spec in goal.validators if spec.run and not spec.hidden)
     output.complain(f"Running the validators once: {commands}")
     return take_baseline(goal, run_options)
 
 
-def _baseline_lines(baseline: Baseline) -> Iterator[Line]:
+def _baseline_lines(baseline: BaselineResult) -> Iterator[Line]:
     """Yield a line for each validator, the end of the output of red ones, and why a run would end there."""
     if baseline.event is not None:
         yield Fact("baseline", _STANDINGS.get(baseline.event.standing, baseline.event.standing))
@@ -203,7 +203,7 @@ class _Proposal:
         yield f"judge      {self.judge or 'none; the validator decides'}"
         yield f"sandbox    {sandbox_finding(current_folder(), os.environ).message}"
 
-    def baseline(self) -> Baseline:
+    def baseline(self) -> BaselineResult:
         """Run the validator once in the check environment of the goal file, and print the result."""
         baseline = _baseline(self.goal, RunOptions(home=runs.home()))
         if baseline.interrupted:
@@ -211,7 +211,7 @@ class _Proposal:
         output.say(output.laid_out(_baseline_lines(baseline)))
         return baseline
 
-    def not_imported(self, baseline: Baseline) -> str:
+    def not_imported(self, baseline: BaselineResult) -> str:
         """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
         if not self.command.startswith("pytest") or baseline.event is None:
             return ""

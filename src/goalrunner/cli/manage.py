@@ -118,7 +118,7 @@ def promote(
     from goalrunner.reports.tables import promoted_text
 
     folder = runs.find(run)
-    kept = promotion.promote(
+    kept = promotion.promote_fact(
         folder,
         runs.home(),
         item,
@@ -144,5 +144,5 @@ def forget(item: Annotated[str, argument("ID", "Id of an item, as goal memory pr
     from goalrunner.app import memory as promotion
     from goalrunner.reports.tables import forgotten_text
 
-    output.say(forgotten_text(promotion.forget(runs.home(), item)))
+    output.say(forgotten_text(promotion.forget_fact(runs.home(), item)))
     return 0

@@ -14,7 +14,7 @@ from goalrunner.core.errors import UsageError, listed, nearest, quoted
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import RESERVED_AGENTS, Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN
-from goalrunner.goalfile.layers import Layer, Problems, Source, Spot, report
+from goalrunner.goalfile.layers import GoalLayer, Problems, Spot, ValueSource, report_invalid
 from goalrunner.goalfile.toml_text import Key, parse, read_text
 
 
@@ -73,7 +73,7 @@ def preset_of_text(text: str, name: str) -> Preset:
     try:
         return Preset.model_validate(table, context=FROM_FILE)
     except ValidationError as error:
-        report(error, Preset, lambda path: Spot(Source(problems, positions=positions), path))
+        report_invalid(error, Preset, lambda path: Spot(ValueSource(problems, positions=positions), path))
         problems.raise_any(name)
         raise
 
@@ -82,7 +82,7 @@ CHAT_KEYS = ("max_steps", "tools", "system_prompt", "params", "api_base", "api_k
 """Keys of `[agent]` that only the built-in agent has."""
 
 
-def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str], problems: Problems) -> Goal:
+def check_agent(goal: Goal, layer: GoalLayer, file: GoalLayer, environ: Mapping[str, str], problems: Problems) -> Goal:
     """Report keys that do not fit the agent. Return the goal, with the preset in it if that is a file of the user.
 
     `file` contains the values of the goal file alone. Raise GoalFileError if the user's preset file is not valid.

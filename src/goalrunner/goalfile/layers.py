@@ -40,7 +40,7 @@ class Problems:
 
 
 @dataclass(frozen=True)
-class Source:
+class ValueSource:
     """The source of values: a file, the options, or the environment."""
 
     problems: Problems
@@ -57,7 +57,7 @@ class Source:
 class Spot:
     """The place of a value in its source, to report problems there."""
 
-    source: Source
+    source: ValueSource
     path: Key = ()
 
     @property
@@ -100,7 +100,7 @@ _DOTTED = [f"{table}.{key}" for table, model in SECTIONS.items() for key in mode
 
 
 @dataclass
-class Layer:
+class GoalLayer:
     """Values by their long keys, and the spot where each was written."""
 
     values: dict[Key, Any] = field(default_factory=dict)
@@ -120,9 +120,9 @@ class Layer:
         self.values[key] = value
         self.spots[key] = spot
 
-    def over(self, lower: Layer) -> Layer:
+    def over(self, lower: GoalLayer) -> GoalLayer:
         """Return both layers as one. Values of this layer take precedence."""
-        return Layer(values={**lower.values, **self.values}, spots={**lower.spots, **self.spots})
+        return GoalLayer(values={**lower.values, **self.values}, spots={**lower.spots, **self.spots})
 
     @property
     def is_chat(self) -> bool:
@@ -145,7 +145,7 @@ class Layer:
                     if not (is_short and isinstance(step, str)):
                         spot = spot.item(step)
                 return spot
-        return Spot(Source(problems), path)
+        return Spot(ValueSource(problems), path)
 
 
 def _absolute(key: Key, value: str, base: Path) -> str:
@@ -157,9 +157,9 @@ def _absolute(key: Key, value: str, base: Path) -> str:
     return value
 
 
-def file_layer(table: Mapping[str, Any], source: Source) -> Layer:
+def file_layer(table: Mapping[str, Any], source: ValueSource) -> GoalLayer:
     """Return the values of a goal file's table."""
-    top, layer = Spot(source), Layer()
+    top, layer = Spot(source), GoalLayer()
     for key, value in table.items():
         spot = top.item(key)
         if key in SECTIONS and isinstance(value, Mapping):
@@ -175,11 +175,11 @@ def file_layer(table: Mapping[str, Any], source: Source) -> Layer:
     return layer
 
 
-def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: Problems) -> Layer:
+def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: Problems) -> GoalLayer:
     """Return the values of options or variables. An entry is a dotted key ("agent.model"), a name, and a value."""
-    layer, given = Layer(), list(entries)
+    layer, given = GoalLayer(), list(entries)
     names: dict[Key, str] = {tuple(key.split(".")): name for key, name, _ in given}
-    source = Source(problems, base, names=names, textual=True)
+    source = ValueSource(problems, base, names=names, textual=True)
     for key, _, value in given:
         path = tuple(key.split("."))
         spot = Spot(source, path)
@@ -206,7 +206,7 @@ def _spelled(path: tuple[str, ...], value: object) -> object:
     return value
 
 
-def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Key], Spot]) -> None:
+def report_invalid(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Key], Spot]) -> None:
     """Report all problems of a validation except a missing objective; `spot_of` returns the spot of a model's path."""
     for detail in error.errors(include_url=False):
         path, reason = detail["loc"], detail.get("ctx", {}).get("error")

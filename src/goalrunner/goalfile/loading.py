@@ -17,8 +17,8 @@ from goalrunner.core.field_types import FROM_FILE, Unlimited
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
 from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
-from goalrunner.goalfile.layers import Layer, Problems, Source, file_layer, named_layer, report
-from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, parse, read_text, refusal
+from goalrunner.goalfile.layers import GoalLayer, Problems, ValueSource, file_layer, named_layer, report_invalid
+from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, file_refusal, parse, read_text
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -42,7 +42,7 @@ def resolve_goal(
     """
     here = current_folder()
     problems = Problems()
-    file = file_layer(table, Source(problems, base or here, positions))
+    file = file_layer(table, ValueSource(problems, base or here, positions))
     layer = _with_environment(_options(overrides, here, problems), file, environ, here, problems)
     layer.values.setdefault(("workspace", "path"), str(here))
     goal = _validated(layer.table(), layer, problems)
@@ -67,12 +67,12 @@ def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, .
     return {str(key[-1]): attrgetter(".".join(map(str, key)))(goal) for key in layer.values}
 
 
-def _validated(table: Mapping[str, Any], layer: Layer, problems: Problems) -> Goal | None:
+def _validated(table: Mapping[str, Any], layer: GoalLayer, problems: Problems) -> Goal | None:
     """Return the goal of a table. If it is invalid, report the problems and return None."""
     try:
         return Goal.model_validate(table, context=FROM_FILE)
     except ValidationError as error:
-        report(error, Goal, lambda path: layer.spot(path, problems))
+        report_invalid(error, Goal, lambda path: layer.spot(path, problems))
         return None
 
 
@@ -96,15 +96,17 @@ def option_of(key: str) -> str:
     return OPTIONS.get(key, "--" + key.replace(".", "-").replace("_", "-"))
 
 
-def _options(given: Mapping[str, Any], base: Path, problems: Problems) -> Layer:
+def _options(given: Mapping[str, Any], base: Path, problems: Problems) -> GoalLayer:
     entries = [(key, option_of(key), value) for key, value in given.items() if value is not None]
     return named_layer(entries, base, problems)
 
 
-def _with_environment(options: Layer, file: Layer, environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
+def _with_environment(
+    options: GoalLayer, file: GoalLayer, environ: Mapping[str, str], base: Path, problems: Problems
+) -> GoalLayer:
     """Return options over environment over file. GOAL_MODEL and LLM_MODEL apply only to the built-in agent."""
 
-    def variables(**names: str) -> Layer:
+    def variables(**names: str) -> GoalLayer:
         given = [(key, name, environ[name]) for name, key in names.items() if environ.get(name, "").strip()]
         return named_layer(given, base, problems)
 
@@ -115,7 +117,7 @@ def _with_environment(options: Layer, file: Layer, environ: Mapping[str, str], b
     return layer if ("agent", "model") in layer.values else layer.over(variables(LLM_MODEL="agent.model"))
 
 
-def _check_complete(layer: Layer, problems: Problems, *, runnable: bool) -> None:
+def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> None:
     """Check that the goal has an objective and, to be `runnable`, a model, and a validator or a judge."""
 
     def lacks(*paths: Key) -> bool:
@@ -137,7 +139,7 @@ def _check_complete(layer: Layer, problems: Problems, *, runnable: bool) -> None
         problems.add(f"the goal has neither a validator nor a judge; {ways}", "validator")
 
 
-def _check_workspace(layer: Layer, problems: Problems) -> None:
+def _check_workspace(layer: GoalLayer, problems: Problems) -> None:
     """Check that the folder to work in exists."""
     path, spot = layer.values["workspace", "path"], layer.spots.get(("workspace", "path"))
     if spot is None or not isinstance(path, str) or problems.excuses(("workspace", "path")):
@@ -189,7 +191,7 @@ def load_goal_text(
     if Path(name).name == "pyproject.toml":
         table, positions = at(table, "tool", "goal"), positions.below(("tool", "goal"))
         if not isinstance(table, dict):
-            raise refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
+            raise file_refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
     return resolve_goal(table, overrides, environ, base, positions=positions, name=name, runnable=runnable)
 
 

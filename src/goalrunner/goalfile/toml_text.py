@@ -136,7 +136,7 @@ def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
         raise _bad_toml(error, text, name) from error
     except (ValueError, RecursionError) as error:
         why = "nested too deep" if isinstance(error, RecursionError) else "a number has too many digits"
-        raise refusal(name, f"is not valid TOML: {why}") from error
+        raise file_refusal(name, f"is not valid TOML: {why}") from error
 
 
 def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileError:
@@ -148,7 +148,7 @@ def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileE
         message += "; a key is given twice, or in its short form beside its table: remove it, or write it in the table"
     elif reason == "Invalid value":
         message += '; write text in quotes: key = "text"'
-    return refusal(name, message, place)
+    return file_refusal(name, message, place)
 
 
 def read_text(path: Path, missing: Callable[[], str] = str) -> str:
@@ -161,19 +161,19 @@ def read_text(path: Path, missing: Callable[[], str] = str) -> str:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise refusal(name, "is larger than 1 MB; a goal file is a few lines of TOML")
+            raise file_refusal(name, "is larger than 1 MB; a goal file is a few lines of TOML")
         return data.decode("utf-8").removeprefix("\ufeff")
     except FileNotFoundError as error:
-        raise refusal(name, f"no such file{missing()}") from error
+        raise file_refusal(name, f"no such file{missing()}") from error
     except UnicodeDecodeError as error:
         good = data[: error.start].decode("utf-8").removeprefix("\ufeff")
         why = f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8; save the file as UTF-8"
-        raise refusal(name, why, place_of(good, len(good))) from error
+        raise file_refusal(name, why, place_of(good, len(good))) from error
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise refusal(name, f"cannot be read: {why.lower()}") from error
+        raise file_refusal(name, f"cannot be read: {why.lower()}") from error
 
 
-def refusal(name: str, message: str, place: Place = NOWHERE) -> GoalFileError:
+def file_refusal(name: str, message: str, place: Place = NOWHERE) -> GoalFileError:
     """Return the error of a file as a whole."""
     return GoalFileError(name, (Problem(message=message, line=place[0], column=place[1]),))

@@ -44,7 +44,7 @@ def warm_up(models: Iterable[str]) -> None:
         # The first call imports again, and raises the error.
         with suppress(Exception):
             for model in real:
-                library.prepare(model)
+                library.prepare_for(model)
 
     if real:
         with suppress(RuntimeError):  # no thread can be started

@@ -161,7 +161,7 @@ def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoi
     from goalrunner.records.redaction import Redactor
 
     kind, variable = failure.kind, endpoint.variable
-    words = shorten(Redactor(os.environ, names=(variable,)).text(failure.message))
+    words = shorten_failure(Redactor(os.environ, names=(variable,)).text(failure.message))
     if kind is FailureKind.AUTHENTICATION and not endpoint.key_known and not failure.status:
         # No request was sent: LiteLLM's message is about its own parameters.
         words = f"{variable} is not set"
@@ -186,7 +186,7 @@ _NOISE = re.compile(
 )
 
 
-def shorten(message: str) -> str:
+def shorten_failure(message: str) -> str:
     """Return a provider's own sentence: one line, without wrapping, at most 300 characters."""
     return one_line(_NOISE.sub("", _WRAPPING.sub("", one_line(message, 10_000))), 300)
 

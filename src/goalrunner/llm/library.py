@@ -66,7 +66,7 @@ def litellm() -> Any:
     return _library
 
 
-def imported() -> Any | None:
+def imported_litellm() -> Any | None:
     """Return LiteLLM if it is already imported, else None. Does not wait."""
     return _library
 
@@ -76,7 +76,7 @@ def has_own_protocol(model: str) -> bool:
     return model.partition("/")[0] in _OWN_PROTOCOL
 
 
-def prepare(model: str) -> Any:
+def prepare_for(model: str) -> Any:
     """Return LiteLLM, with everything imported that the first call of this model needs."""
     library = litellm()
     if not has_own_protocol(model):
@@ -192,11 +192,11 @@ def measure(library: Any, model: str, prices: Prices | None, request: Request, d
         received = draft.text + "".join(call.name + call.arguments for call in draft.calls.values())
         # A token has about four characters.
         used, detail = Usage(input_tokens=-(-len(sent) // 4), output_tokens=-(-len(received) // 4)), None
-    cost = price(library, model, prices, used, detail)
+    cost = price_of(library, model, prices, used, detail)
     return Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost)
 
 
-def price(library: Any, model: str, prices: Prices | None, used: Usage, detail: Any = None) -> float | None:
+def price_of(library: Any, model: str, prices: Prices | None, used: Usage, detail: Any = None) -> float | None:
     """Return US dollars by the given prices or LiteLLM's local table; None without either, or for unknown tokens.
 
     With the provider's report as `detail`, cached and reasoning tokens are counted at their own prices.

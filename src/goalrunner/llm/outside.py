@@ -217,7 +217,7 @@ class OutsideModel(LLM):
         try:
             text, usage = await self._ask(messages)
         except Exception as error:
-            raise failure_of(error, self.model) from error
+            raise goal_error_of(error, self.model) from error
         self.usage = self.usage + usage
         return Reply(text, (), usage, "stop")
 
@@ -255,7 +255,7 @@ def as_model(value: object) -> LLM | None:
     return CustomModel(value)
 
 
-def failure_of(error: BaseException, model: str = "") -> GoalError:
+def goal_error_of(error: BaseException, model: str = "") -> GoalError:
     """Return an exception of other code as a GoalError. `model` is the model that failed; empty if an agent failed."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:

@@ -17,7 +17,7 @@ from goalrunner.llm import library as lazy
 from goalrunner.llm.client import LLM, Draft, Reply, Request
 from goalrunner.llm.endpoints import find_endpoint, refuse_empty_key, refuse_missing_key, refuse_unknown_provider
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
-from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
+from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price_of
 
 _closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
 
@@ -77,7 +77,7 @@ _GATEWAY_TIMEOUTS = frozenset({504, 524})
 
 
 @dataclass(frozen=True)
-class Form:
+class RequestForm:
     """The form of a request that this provider accepts. A model keeps the form that worked."""
 
     schema: Literal["json_schema", "json_object", "none"] = "json_schema"
@@ -106,7 +106,7 @@ class Form:
             fields["temperature"] = request.temperature
         return fields
 
-    def after(self, failure: ProviderFailure, request: Request) -> Form | None:
+    def after(self, failure: ProviderFailure, request: Request) -> RequestForm | None:
         """Return another form to try at once; None if the failure is not about the form."""
         sent, refused = self.fields(request), failure.kind is FailureKind.REJECTED
         if refused and "temperature" in sent and "temperature" in failure.message.lower():
@@ -131,7 +131,7 @@ class ProviderModel(LLM):
     def __init__(self, model: str, **options: Any) -> None:
         super().__init__(model, **options)
         self._prices = own_prices(self.params)
-        self._form = Form()
+        self._form = RequestForm()
         self._is_ready = False
 
     def check(self) -> None:
@@ -163,7 +163,7 @@ class ProviderModel(LLM):
         if not self._is_ready:
             self.check()
             # The thread also looks up the context window, which is cached: for some models LiteLLM asks a server.
-            await asyncio.to_thread(lambda: context_window(lazy.prepare(self.model), self.model))
+            await asyncio.to_thread(lambda: context_window(lazy.prepare_for(self.model), self.model))
             self._find(lazy.litellm())
             self._is_ready = True
 
@@ -213,14 +213,14 @@ class ProviderModel(LLM):
 
     def context_window(self) -> int | None:
         # Called in the event loop, so it must not wait for the import.
-        library = lazy.imported()
+        library = lazy.imported_litellm()
         return None if library is None else context_window(library, self.model)
 
     def has_price(self) -> bool:
         return self._prices is not None or is_priced(lazy.litellm(), self.model)
 
     def cost_of(self, usage: Usage) -> float | None:
-        return price(lazy.litellm(), self.model, self._prices, usage)
+        return price_of(lazy.litellm(), self.model, self._prices, usage)
 
     def _find(self, library: Any) -> Endpoint:
         self.endpoint = find_endpoint(library, self.model, self._api_base, self.api_key_env, os.environ)
