@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from goalrunner.core.tools import MAKEFILES, TEST_RUNNERS
+from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROJECT_RUNNERS, TEST_RUNNERS
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import EntryPair
 
@@ -55,12 +55,13 @@ IGNORE_FILE = ".gitignore"
 """It configures those checkers that leave out what git ignores, if a validator calls one."""
 
 MANIFESTS = (
-    "pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "requirements*.txt", "requirements*.in", "constraints*.txt",
-    "requirements/", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock", "pylock.toml", "pylock.*.toml", "Pipfile",
-    "Pipfile.lock", ".python-version", "environment.yml", "pixi.toml", "pixi.lock", "package.json", "package-lock.json",
-    "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "pnpm-workspace.yaml", "bun.lock", "bun.lockb", ".npmrc",
-    ".yarnrc", ".yarnrc.yml", ".node-version", ".nvmrc", "go.mod", "go.sum", "go.work", "go.work.sum", "Cargo.toml",
-    "Cargo.lock", "rust-toolchain", "rust-toolchain.toml", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock",
+    *PACKAGE_MANAGERS.values(), *filter(None, PROJECT_RUNNERS.values()),
+    "pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "requirements*.txt", "requirements*.in",
+    "constraints*.txt", "requirements/", "uv.toml", "pylock.toml", "pylock.*.toml", "Pipfile", ".python-version",
+    "environment.yml", "pixi.toml", "package.json", "npm-shrinkwrap.json", "pnpm-workspace.yaml", "bun.lockb",
+    ".npmrc", ".yarnrc", ".yarnrc.yml", ".node-version", ".nvmrc", "go.mod", "go.sum", "go.work", "go.work.sum",
+    "Cargo.toml", "Cargo.lock", "rust-toolchain", "rust-toolchain.toml", "Gemfile", "Gemfile.lock", "composer.json",
+    "composer.lock",
 )  # fmt: skip
 """Files that decide which packages a set-up command installs."""
 

@@ -29,7 +29,7 @@ _MESSAGE = re.compile(r"\"\$\(cat <<'(\w+)'\n(?:(?!\1\n).*\n)*+\1\n\s*\)\"")
 _ARRAY = re.compile(r"\w+\+?=\([^()'\"`$]*\)")
 _BLANK = re.compile(r"(?:[ \t]|\\\n|#[^\n]*)+")
 _REDIRECTION = re.compile(r"\d*(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|&>>?")
-_OPERATOR = re.compile(r"&&|\|\|?|;;?|&|\n|\([ \t]*\)|\((?!\()|\)")
+_OPERATOR = re.compile(r"&&|\|\|?|;;?|&(?!>)|\n|\([ \t]*\)|\((?!\()|\)")
 _LINE = re.compile(r"[^\n]*\n?")
 _QUOTED = re.compile(r"'[^']*'$")
 _BEHIND_WORD = " \t\n;&|()<>"
@@ -107,42 +107,28 @@ class _Tokens:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._documents: list[tuple[str, bool]] = []
+        """The delimiters of here-documents that follow this line, and whether tabs before their lines do not count."""
         self.substitutes = False
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
         """Yield words with their quotes, and operators; and whether it is a word."""
-        documents: list[tuple[str, bool]] = []
-        redirection = ""
-        has_ampersand = False
-        while self._at < len(self._text):
-            begin = self._at
-            self._next(_BLANK)
-            if self._at == len(self._text):
-                break
-            if not redirection and (redirection := self._next(_REDIRECTION).lstrip("0123456789")):
-                has_ampersand = has_ampersand or redirection.startswith("&")
-                continue
+        is_ambiguous = False
+        while self._has_more():
             if operator := self._next(_OPERATOR):
-                if redirection:
-                    break
-                has_ampersand = False
+                is_ambiguous = False
                 yield operator, False
                 if operator == "\n":
-                    self._skip(documents)
-                    documents = []
-                continue
-            word = self._word()
-            if documents and "\n" in self._text[begin : self._at]:
-                raise UnreadableError("the line of a here-document is continued")
-            if redirection in ("<<", "<<-"):
-                documents.append((word, redirection == "<<-"))
-            elif not redirection:
-                if has_ampersand:
-                    raise UnreadableError("words behind `&>` are another command in some shells")
-                yield word, True
-            redirection = ""
-        if redirection or documents:
-            raise UnreadableError("a here-document or the file of a redirection is missing")
+                    self._skip_documents()
+            elif redirection := self._next(_REDIRECTION):
+                is_ambiguous = is_ambiguous or redirection.startswith("&")
+                self._redirect(redirection.lstrip("0123456789"))
+            elif is_ambiguous:
+                raise UnreadableError("words behind `&>` are another command in some shells")
+            else:
+                yield self._word(), True
+        if self._documents:
+            raise UnreadableError("the text of a here-document is missing")
 
     def _next(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self._text, self._at)
@@ -151,34 +137,51 @@ class _Tokens:
         self._at = match.end()
         return match[0]
 
+    def _has_more(self) -> bool:
+        """Skip blanks and comments, and return whether something follows."""
+        blank = self._next(_BLANK)
+        self._refuse_newline(blank)
+        return self._at < len(self._text)
+
+    def _refuse_newline(self, text: str) -> None:
+        if self._documents and "\n" in text:
+            raise UnreadableError("the line of a here-document is continued")
+
+    def _redirect(self, operator: str) -> None:
+        self._has_more()
+        word = self._word()
+        if operator in ("<<", "<<-"):
+            self._documents.append((word, operator == "<<-"))
+
     def _word(self) -> str:
         begin = self._at
-        if array := self._next(_ARRAY):
-            return array
-        while self._next(_MESSAGE) or self._next(_KNOWN) or self._substitution():
-            pass
-        if self._at == begin or self._text[self._at : self._at + 1] not in _BEHIND_WORD:
+        if not self._next(_ARRAY):
+            while self._next(_MESSAGE) or self._next(_KNOWN) or self._substitution():
+                pass
+        word = self._text[begin : self._at]
+        if not word or self._text[self._at : self._at + 1] not in _BEHIND_WORD:
             raise UnreadableError(f"{self._text[begin : begin + 20]!r} is not understood")
-        return self._text[begin : self._at]
+        self._refuse_newline(word)
+        return word
 
     def _substitution(self) -> str:
         found = self._next(_SUBSTITUTED)
         self.substitutes = self.substitutes or bool(found)
         return found
 
-    def _skip(self, documents: list[tuple[str, bool]]) -> None:
-        """Skip here-documents, each with its delimiter, and whether tabs at the beginning of its lines do not count."""
-        for word, has_tabs in documents:
+    def _skip_documents(self) -> None:
+        for word, has_tabs in self._documents:
             delimiter = _without_quotes(word)
-            line = ""
-            while self._at < len(self._text):
+            is_expanded = word == delimiter
+            line = None
+            while line != delimiter:
+                if self._at == len(self._text):
+                    raise UnreadableError(f"the end {delimiter} of a here-document is missing")
                 line = self._next(_LINE).removesuffix("\n")
-                if (line.lstrip("\t") if has_tabs else line) == delimiter:
-                    break
-                if word == delimiter and ("$(" in line or "`" in line or line.endswith("\\")):
+                line = line.lstrip("\t") if has_tabs else line
+                if is_expanded and ("$(" in line or "`" in line or line.endswith("\\")):
                     self.substitutes = True
-            else:
-                raise UnreadableError(f"the end {delimiter} of a here-document is missing")
+        self._documents.clear()
 
 
 @dataclass(frozen=True)
