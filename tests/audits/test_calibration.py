@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.audits.calibration import Calibration, calibrate, read_dataset
+from goalrunner.audits.calibration import Calibration, calibrate_judges, read_dataset
 from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.audits.transcript_audits import Policy
 from goalrunner.core.agent_ports import Message
@@ -47,7 +47,7 @@ def measure(
     """Calibrate scripted judges; the results are beside the dataset."""
     results = KeptVerdicts(dataset.with_name("results.jsonl"))
     return asyncio.run(
-        calibrate(
+        calibrate_judges(
             dataset,
             [Series(*pair) for pair in product(judges, policies)],
             results,
@@ -361,7 +361,7 @@ def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(tmp_path: Pa
 
     results = KeptVerdicts(tmp_path / "results.jsonl")
     series = [Series("test/one", "bounded"), Series("test/two", "bounded")]
-    asyncio.run(calibrate(dataset, series, results, jobs=3, model=model))
+    asyncio.run(calibrate_judges(dataset, series, results, jobs=3, model=model))
     assert Slow.most == 3
     assert len(made) <= 6
     assert sum(len(one.asked) for one in made) == 24

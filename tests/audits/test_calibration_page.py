@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.audits.calibration import calibrate
+from goalrunner.audits.calibration import calibrate_judges
 from goalrunner.audits.kept_verdicts import KeptVerdicts
 from goalrunner.audits.pages import (
     CalibrationReport,
@@ -40,7 +40,7 @@ def reported(
         for seed, name in enumerate(names)
     }
     found = asyncio.run(
-        calibrate(
+        calibrate_judges(
             dataset,
             [Series(name, "bounded") for name in names],
             results,
@@ -113,7 +113,7 @@ def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
 def test_a_judge_without_readable_verdicts_has_no_curves(tmp_path: Path) -> None:
     dataset, results = write_dataset(tmp_path, 4), KeptVerdicts(tmp_path / "results.jsonl")
     judge, series = CaseJudge(["what?"] * 4), [Series("test/one", "bounded")]
-    report = calibration_report(asyncio.run(calibrate(dataset, series, results, 0.01, model=lambda goal: judge)))
+    report = calibration_report(asyncio.run(calibrate_judges(dataset, series, results, 0.01, model=lambda goal: judge)))
     assert report.error_rows[1] == (
         "test/one",
         "bounded",

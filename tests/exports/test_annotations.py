@@ -13,7 +13,7 @@ from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.exports.annotations import Problem, github_text, gitlab_text, problems_of
+from goalrunner.exports.annotations import Annotation, github_text, gitlab_text, problems_of
 from goalrunner.reports.figures import json_text, neutral
 from goalrunner.reports.progress import Progress
 from tests.support import told_run
@@ -186,8 +186,8 @@ def test_the_output_of_test_runners_names_places(
     environ = {"GITHUB_WORKSPACE": str(repository)}
     result = red(output.replace("{root}", str(repository)))
     first, *places = problems_of(capped(repository / "pkg"), [result], str(repository / "goal.toml"), environ)
-    assert first == Problem("goal: capped (max iterations)", "tests: 2 failed", "goal.toml")
-    assert places == [Problem("tests", said, path, line)]
+    assert first == Annotation("goal: capped (max iterations)", "tests: 2 failed", "goal.toml")
+    assert places == [Annotation("tests", said, path, line)]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_complete_run_has_no_problem_and_its_labels_are_a_warning() -> None:
 
 
 def test_annotations_are_escaped_as_github_reads_them() -> None:
-    problem = Problem("a,b:c", "100 % ::error::\n##[add-mask]x\r", "src/a,b.py", 3)
+    problem = Annotation("a,b:c", "100 % ::error::\n##[add-mask]x\r", "src/a,b.py", 3)
     (line,) = github_text([problem]).splitlines()
     assert line.startswith("::error title=a%2Cb%3Ac,file=src/a%2Cb.py,line=3::100 %25 ::error::")
     assert line.endswith("%0A##[add-mask]x%0D")
@@ -225,9 +225,9 @@ def test_annotations_are_escaped_as_github_reads_them() -> None:
 
 def test_gitlab_gets_a_fingerprint_for_each_problem_and_a_path_even_if_none_is_known() -> None:
     problems = [
-        Problem("tests", "a", "src/a.py", 3),
-        Problem("tests", "a", "src/a.py", 4),
-        Problem("goal: failed", "no key"),
+        Annotation("tests", "a", "src/a.py", 3),
+        Annotation("tests", "a", "src/a.py", 4),
+        Annotation("goal: failed", "no key"),
     ]
     values = json.loads(gitlab_text(problems))
     assert [(value["location"]["path"], value["location"]["lines"]["begin"]) for value in values] == [

@@ -153,10 +153,6 @@ def test_texts_of_agents_cannot_break_the_file(text: str) -> None:
     assert not re.search("[\x00-\x08\x1b\u202e]", junit_text(ended, [red]))
 
 
-def test_the_file_has_the_form_that_readers_expect() -> None:
-    assert_valid(fromstring(junit_text(capped(), [GREEN, RED, HIDDEN], ["it is fast"]).encode()))
-
-
 def test_two_independent_readers_agree() -> None:
     junitparser = pytest.importorskip("junitparser")
     xunitparser = pytest.importorskip("xunitparser")

@@ -121,7 +121,7 @@ def _job(sample: Sample, series: Series) -> AuditJob:
     return _WholeJob(sample.folder / sample.path, goal, policy=series.policy)
 
 
-async def calibrate(
+async def calibrate_judges(
     dataset: Path,
     series: Sequence[Series],
     results: KeptVerdicts,

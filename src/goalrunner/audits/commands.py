@@ -28,7 +28,7 @@ _SPENT_EARLIER = {"usage": Usage(), "seconds": 0.0}
 _RATE = options.checked(lambda text: rate if 0 <= (rate := float(text)) <= 1 else None, "a number from 0 to 1")
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
-Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
+VerdictsFile = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
 Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", parser=COUNT)]
 
 
@@ -39,7 +39,7 @@ def audit(
     judge: options.Judge = None,
     format_: options.Format = None,
     jobs: Jobs = 4,
-    output_file: Verdicts = None,
+    output_file: VerdictsFile = None,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
     junit: options.JUnit = None,
@@ -97,7 +97,7 @@ def calibrate(
     tokens: options.Tokens = None,
     cost: options.Cost = None,
     allow_unenforced: options.Unenforced = None,
-    results: Verdicts = None,
+    results: VerdictsFile = None,
     html: options.Html = None,
     json: options.Json = False,
 ) -> int:
@@ -107,7 +107,7 @@ def calibrate(
     after an interruption, the same command continues. A budget applies to one call of the command. The exit code is 1 if a
     sample does not count, audits remain, or no threshold has the wanted rate.
     """
-    from goalrunner.audits.calibration import calibrate as calibration
+    from goalrunner.audits.calibration import calibrate_judges
     from goalrunner.audits.judge_statistics import Series, require_libraries
     from goalrunner.audits.pages import calibration_page, calibration_report, calibration_text
 
@@ -118,7 +118,7 @@ def calibrate(
     page = output.ResultFile(html, {"the dataset": dataset}, "--html") if html is not None else None
     digest = hashlib.sha256(os.path.realpath(dataset).encode(errors="surrogateescape")).hexdigest()[:16]
     kept = KeptVerdicts(results or runs.home() / "calibrations" / f"{digest}.jsonl")
-    work = calibration(dataset, series, kept, target_false_accept, jobs=jobs, budget=budget, on_end=_report_end)
+    work = calibrate_judges(dataset, series, kept, target_false_accept, jobs=jobs, budget=budget, on_end=_report_end)
     found = main.wait_for(work)
     report = calibration_report(found)
     if page is not None:
@@ -156,7 +156,7 @@ def canary(
     return 1 if report.misses else int(ExitCode.FAILED if report.unreadable else ExitCode.COMPLETE)
 
 
-def refuse_credulous_judge(goal: Goal) -> None:
+def require_careful_judge(goal: Goal) -> None:
     """Ask the goal's judge about the built-in example. Raise GoalError if it accepts a copy without proof."""
     if not goal.has_judge:
         raise UsageError("--canary needs a judge", "add --judge MODEL, or remove --canary")

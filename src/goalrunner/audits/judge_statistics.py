@@ -90,7 +90,7 @@ class Agreement(Frozen):
     kappa: float | None
 
 
-Verdicts = Mapping[int, tuple[bool, TranscriptAudit]]
+LabelledVerdicts = Mapping[int, tuple[bool, TranscriptAudit]]
 """The verdicts of one series by line of the dataset, each with its label: whether the work is really complete."""
 
 
@@ -98,7 +98,7 @@ def _score(audit: TranscriptAudit) -> float:
     return audit.verdict.score if audit.verdict else 0.0
 
 
-def statistics_of(series: Series, verdicts: Verdicts, target: float | None) -> JudgeStatistics:
+def statistics_of(series: Series, verdicts: LabelledVerdicts, target: float | None) -> JudgeStatistics:
     """Return the statistics of one series; with a target, the threshold as well."""
     from sklearn import metrics
 
@@ -141,7 +141,7 @@ def rate(values: Sequence[bool]) -> Rate:
     return Rate(count=count, of=of, rate=count / of, low=float(found.low), high=float(found.high))
 
 
-def _errors(verdicts: Verdicts, minimum: float) -> tuple[Rate, Rate]:
+def _errors(verdicts: LabelledVerdicts, minimum: float) -> tuple[Rate, Rate]:
     """Return the rates of false accepts and false rejects with a minimum score."""
     accepted = [(label, one.result == "complete" and _score(one) >= minimum) for label, one in verdicts.values()]
     return rate([yes for label, yes in accepted if not label]), rate([not yes for label, yes in accepted if label])
@@ -157,7 +157,7 @@ def _curve(scored: Sequence[tuple[bool, float]]) -> tuple[Bin, ...]:
     )
 
 
-def _threshold(verdicts: Verdicts, target: float) -> Threshold:
+def _threshold(verdicts: LabelledVerdicts, target: float) -> Threshold:
     """Return the smallest threshold that keeps the false accepts of these verdicts at the target or below."""
     for step in range(_STEPS + 1):
         minimum: float | None = step / _STEPS
@@ -178,7 +178,7 @@ def _threshold(verdicts: Verdicts, target: float) -> Threshold:
     )
 
 
-def agreement_of(one: Series, other: Series, first: Verdicts, second: Verdicts) -> Agreement:
+def agreement_of(one: Series, other: Series, first: LabelledVerdicts, second: LabelledVerdicts) -> Agreement:
     """Return how far the judges of two series with the same policy agree on the samples that both have judged."""
     from sklearn.metrics import cohen_kappa_score
 

@@ -18,7 +18,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 Result = Literal["complete", "not complete", "unreadable", "judge failed", "not audited"]
-Evidence = Literal["transcript", "runner", "both", ""]
+EvidenceSource = Literal["transcript", "runner", "both", ""]
 """The source of the evidence: claims of the transcript, observations of the runner, or both."""
 
 _HINT = "name another file with --output: verdicts are only added to a file of verdicts"
@@ -35,7 +35,7 @@ class TranscriptAudit(Frozen):
     problem: str = ""  # why there is no verdict
     format: str = ""
     partial: str = ""  # what of the transcript was not read; empty if nothing is missing
-    evidence: Evidence = ""
+    evidence: EvidenceSource = ""
     forgeable: tuple[str, ...] = ()  # the cited observations that may show a file which the agent wrote
     validators: tuple[ValidatorResult, ...] = ()
     labels: tuple[str, ...] = ()

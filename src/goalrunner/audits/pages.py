@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.exports.html import rendered
-from goalrunner.exports.junit import Case, Kind, public_remark, suite_text
+from goalrunner.exports.junit import Case, CaseKind, public_remark, suite_text
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, facts, known, laid_out, lines_text, model_name, one_line, table
 from goalrunner.reports.review import result_text
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from goalrunner.audits.judge_statistics import Agreement, Rate, Threshold
     from goalrunner.audits.kept_verdicts import TranscriptAudit
 
-UNKNOWN = "-"
+NO_VALUE = "-"
 _FAULTS = 10
 """Faults that the text lists."""
 _MIN_MISSING = 20
@@ -97,7 +97,7 @@ def audits_junit(audits: Sequence[TranscriptAudit]) -> str:
 
 
 def _case(audit: TranscriptAudit) -> Case:
-    kinds: dict[str, Kind] = {"complete": "", "not complete": "failure"}
+    kinds: dict[str, CaseKind] = {"complete": "", "not complete": "failure"}
     kind, type_ = kinds.get(audit.result, "error"), audit.result.replace(" ", "_")
     said, output = audit.missing or audit.result, laid_out(audit_facts(audit)) if audit.verdict is not None else ""
     return Case("transcripts", audit.transcript, kind, type_, said, said, output, audit.seconds)
@@ -136,12 +136,12 @@ def calibration_report(found: Calibration) -> CalibrationReport:
         series = (one_line(model_name(one.judge)), one.policy)
         rates = map(rate_text, (one.false_accept, one.false_reject))
         errors.append(
-            (*series, *rates, *(UNKNOWN if value is None else f"{value:.3f}" for value in (one.auroc, one.brier)))
+            (*series, *rates, *(NO_VALUE if value is None else f"{value:.3f}" for value in (one.auroc, one.brier)))
         )
         mean, seconds = one.audit["tokens"], one.audit["seconds"]
-        tokens = UNKNOWN if mean is None else f"{mean:,.0f}"
-        latency = UNKNOWN if seconds is None else figures.elapsed(seconds)
-        cost = figures.dollars(one.audit["cost_usd"]) if one.verdicts else UNKNOWN
+        tokens = NO_VALUE if mean is None else f"{mean:,.0f}"
+        latency = NO_VALUE if seconds is None else figures.elapsed(seconds)
+        cost = figures.dollars(one.audit["cost_usd"]) if one.verdicts else NO_VALUE
         efforts.append((*series, f"{one.verdicts:,}", f"{one.unreadable:,}", tokens, cost, latency))
         if one.threshold is not None and one.policy != "no-citations":
             least = one.threshold.minimum_score
@@ -181,7 +181,7 @@ def series_name(judge: str, policy: str) -> str:
 def rate_text(rate: Rate) -> str:
     """Return a rate with its interval and its numbers: "3.0 % (1.0 to 8.5), 3 of 100"."""
     if rate.rate is None:
-        return UNKNOWN
+        return NO_VALUE
     return f"{100 * rate.rate:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f}), {rate.count:,} of {rate.of:,}"
 
 

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from goalrunner.app.goal_models import goal_judge, goal_redactor, redacted_events
-from goalrunner.audits.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
+from goalrunner.audits.kept_verdicts import (
+    EvidenceSource,
+    KeptVerdicts,
+    Result,
+    Spending,
+    SpendingRecorder,
+    TranscriptAudit,
+)
 from goalrunner.audits.revision_checks import RevisionChecks
 from goalrunner.core import VERSION
 from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
@@ -132,7 +139,7 @@ def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
     return CheckedVerdict(VerdictRecorded(round=request.round, verdict=verdict))
 
 
-def _evidence(trail: Trail) -> Evidence:
+def _evidence(trail: Trail) -> EvidenceSource:
     """Return the source of the tool results. Observations that contain only words of the agent do not count."""
     found = [item for item in trail.items if isinstance(item, Observation) and item.shows]
     seen, reported = any(not item.reported_by for item in found), any(item.reported_by for item in found)

@@ -94,9 +94,9 @@ def run(
     if dry_run:
         return _print_resolved(goal, replace(run_options, record=None), json=json)
     if canary:
-        from goalrunner.audits.commands import refuse_credulous_judge
+        from goalrunner.audits.commands import require_careful_judge
 
-        refuse_credulous_judge(goal)
+        require_careful_judge(goal)
     return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
 
 

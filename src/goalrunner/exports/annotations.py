@@ -28,7 +28,7 @@ _NO_MESSAGE = re.compile(r"[\w.]*")
 
 
 @dataclass(frozen=True)
-class Problem:
+class Annotation:
     """A failure. `path` is relative to the repository, empty if it is not known; `line` counts from 1."""
 
     title: str
@@ -39,13 +39,13 @@ class Problem:
 
 def problems_of(
     outcome: GoalOutcome, results: Iterable[ValidatorResult], goal_file: str, environ: Mapping[str, str]
-) -> list[Problem]:
+) -> list[Annotation]:
     """Return the failures of a run that is not complete: the run itself, then the places that failed validators name."""
     if outcome.passed:
         return []
     root = os.path.realpath(environ.get("GITHUB_WORKSPACE") or environ.get("CI_PROJECT_DIR") or outcome.workspace)
     red = [result for result in results if not result.passed]
-    places: dict[tuple[str, int], Problem] = {}
+    places: dict[tuple[str, int], Annotation] = {}
     for result in red:
         if not result.hidden:
             for problem in _places(result, outcome.workspace, root):
@@ -53,7 +53,7 @@ def problems_of(
     return [_run_problem(outcome, red, goal_file, root), *list(places.values())[:_MOST]]
 
 
-def _run_problem(outcome: GoalOutcome, red: list[ValidatorResult], goal_file: str, root: str) -> Problem:
+def _run_problem(outcome: GoalOutcome, red: list[ValidatorResult], goal_file: str, root: str) -> Annotation:
     reason = str(outcome.stop_reason or "").replace("_", " ")
     missing = outcome.verdict.missing if outcome.verdict else ""
     if red:
@@ -61,17 +61,17 @@ def _run_problem(outcome: GoalOutcome, red: list[ValidatorResult], goal_file: st
     else:
         message = missing or outcome.message or reason
     title = f"goal: {outcome.status} ({reason})" if reason else f"goal: {outcome.status}"
-    return Problem(title, _short(message), _inside(goal_file, root) if goal_file else "")
+    return Annotation(title, _short(message), _inside(goal_file, root) if goal_file else "")
 
 
 def _short(text: str) -> str:
     return cut(one_line(text), _LONGEST)
 
 
-def _places(result: ValidatorResult, workspace: str, root: str) -> Iterator[Problem]:
+def _places(result: ValidatorResult, workspace: str, root: str) -> Iterator[Annotation]:
     """Yield the places in the workspace that the output of a validator names; of a Python traceback the last one."""
     error = ""  # the error that pytest prints before its place
-    frame: Problem | None = None
+    frame: Annotation | None = None
     for line in result.feedback.splitlines():
         match = _PLACE.fullmatch(line)
         path = _inside(os.path.join(workspace, match["path"]), root) if match else ""  # noqa: PTH118
@@ -80,7 +80,7 @@ def _places(result: ValidatorResult, workspace: str, root: str) -> Iterator[Prob
             message = match["message"]
             if _NO_MESSAGE.fullmatch(message):
                 message = error or message
-            problem = Problem(result.name, _short(message or result.summary), path, max(number, 1))
+            problem = Annotation(result.name, _short(message or result.summary), path, max(number, 1))
             error = ""
             if match["frame"]:
                 frame = problem
@@ -105,15 +105,15 @@ def _inside(path: str, root: str) -> str:
     return os.path.relpath(real, root)
 
 
-def github_text(problems: Iterable[Problem], labels: Iterable[str] = ()) -> str:
+def github_text(problems: Iterable[Annotation], labels: Iterable[str] = ()) -> str:
     """Return annotations for the log of a step: one for each problem, and one with the labels, which weaken a result."""
     lines = [_command("error", problem) for problem in problems]
     if text := "; ".join(labels):
-        lines.append(_command("warning", Problem("goal: what weakens the result", _short(text))))
+        lines.append(_command("warning", Annotation("goal: what weakens the result", _short(text))))
     return "".join(lines)
 
 
-def _command(kind: str, problem: Problem) -> str:
+def _command(kind: str, problem: Annotation) -> str:
     values = {"title": _short(problem.title)}
     if problem.path:
         values |= {"file": problem.path, "line": str(problem.line)}
@@ -126,12 +126,12 @@ def _quoted(text: str, special: str = "") -> str:
     return "".join(f"%{ord(sign):02X}" if sign in f"%\r\n{special}" else sign for sign in text)
 
 
-def gitlab_text(problems: Iterable[Problem]) -> str:
+def gitlab_text(problems: Iterable[Annotation]) -> str:
     """Return problems as a code-quality report of GitLab, a JSON array. It needs a path: "." if none is known."""
     return json.dumps([_gitlab_value(problem) for problem in problems], indent=2) + "\n"
 
 
-def _gitlab_value(problem: Problem) -> dict[str, object]:
+def _gitlab_value(problem: Annotation) -> dict[str, object]:
     identity = "\0".join((problem.title, problem.path, str(problem.line), problem.message))
     return {
         "description": problem.message,

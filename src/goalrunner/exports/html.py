@@ -50,7 +50,7 @@ class Excerpt(NamedTuple):
 
 
 @dataclass
-class Entry:
+class PageEntry:
     """A line of a round, with the observation that it is about and an excerpt of its output."""
 
     line: Line
@@ -70,7 +70,7 @@ class Round:
     total: Usage = field(default_factory=Usage)
     """Used by the run at the end of the round."""
     seconds: float = 0.0
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[PageEntry] = field(default_factory=list)
     is_open: bool = False
     verdict: GoalVerdict | None = None
     results: tuple[ValidatorResult, ...] = ()
@@ -157,7 +157,7 @@ class RunPage:
         here.seconds, here.total = record.elapsed - here.began, usage
         if isinstance(event, events.RoundStarted | events.RunEnded):  # the heading of the round says the rest
             lines = [line for line in lines if isinstance(line, Fact) and line.tone == "warn"]
-        entries = [Entry(line) for line in lines]
+        entries = [PageEntry(line) for line in lines]
         match event:
             case events.RoundFinished():
                 here.changes = figures.diff_stat(event.changes)
@@ -175,7 +175,7 @@ class RunPage:
         here.entries += entries
 
     def _add_results(
-        self, here: Round, event: events.BaselineTaken | events.ValidatorsFinished, entries: Sequence[Entry]
+        self, here: Round, event: events.BaselineTaken | events.ValidatorsFinished, entries: Sequence[PageEntry]
     ) -> None:
         here.results = event.results
         if isinstance(event, events.ValidatorsFinished):
@@ -188,7 +188,7 @@ class RunPage:
             if result.hidden and isinstance(entry.line, Step):
                 entry.line = replace(entry.line, remark=result.summary)
 
-    def is_cited(self, entry: Entry) -> bool:
+    def is_cited(self, entry: PageEntry) -> bool:
         """Return whether the evidence names the observation of a line."""
         return entry.observation is not None and entry.observation.id in self.cited
 

@@ -14,7 +14,7 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.review import criterion_facts
 
-Kind = Literal["", "failure", "error", "skipped"]
+CaseKind = Literal["", "failure", "error", "skipped"]
 
 
 class Case(NamedTuple):
@@ -22,7 +22,7 @@ class Case(NamedTuple):
 
     group: str
     name: str
-    kind: Kind
+    kind: CaseKind
     type: str = ""
     message: str = ""
     details: str = ""
@@ -63,7 +63,7 @@ def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), cr
 
 
 def _run_case(outcome: GoalOutcome) -> Case:
-    kind: Kind = "error"
+    kind: CaseKind = "error"
     if outcome.passed:
         kind = ""
     elif outcome.status == "capped":
@@ -83,7 +83,7 @@ def _run_case(outcome: GoalOutcome) -> Case:
 
 
 def _validator_case(result: ValidatorResult) -> Case:
-    kind: Kind = "" if result.passed else "failure"
+    kind: CaseKind = "" if result.passed else "failure"
     message = public_remark(result)
     if result.hidden:
         return Case("validators", result.name, kind, result.reason, message, seconds=result.duration)
@@ -103,7 +103,7 @@ def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
     rows = [row for row in outcome.evidence if row.kind == "criterion"]
     for criterion, group in groupby(rows, key=lambda row: row.criterion):
         cited = list(group)
-        kind: Kind = "" if cited[0].satisfied else "failure"
+        kind: CaseKind = "" if cited[0].satisfied else "failure"
         missing = cited[0].missing or "not satisfied"
         yield Case("criteria", criterion, kind, "not_satisfied", missing, missing, laid_out(criterion_facts(cited)))
 
@@ -125,7 +125,7 @@ def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
         reason = "budget_exhausted" if is_budget else name
         stopped = outcome.stop_reason == reason and (amount >= limit or not is_budget)
         used = f"{_number(amount)} of {_number(limit)}"
-        kind: Kind = "failure" if stopped else ""
+        kind: CaseKind = "failure" if stopped else ""
         yield Case("limits", name, kind, reason, f"the limit was reached: {used}", output=used)
 
 

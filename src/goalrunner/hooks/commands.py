@@ -117,7 +117,7 @@ def _answer(goal: Path | None) -> int:
     if sys.stdin.isatty():
         hint = 'goal hook install claude; to try it: echo \'{"session_id": "1"}\' | goal hook claude'
         raise UsageError("goal hook claude reads the event of a hook on stdin, which is a terminal", hint)
-    from goalrunner.hooks.stop_hook import HookEvent, answer
+    from goalrunner.hooks.stop_hook import HookEvent, answer_hook
     from goalrunner.system.processes import VARIABLE
 
     if VARIABLE in os.environ:  # the agent works for a run, which checks it itself
@@ -130,7 +130,7 @@ def _answer(goal: Path | None) -> int:
     except (GoalError, OSError, ValueError) as error:  # a folder's name with a NUL
         found = {"systemMessage": f"goal did not check this session: {error}"}
     else:
-        found = answer(event, file, runs.home(), os.environ)
+        found = answer_hook(event, file, runs.home(), os.environ)
     if found:
         output.say(dumps(found) + "\n")
     return 0

@@ -43,7 +43,7 @@ _LONGEST = 9_000  # characters of a reason. Claude Code cuts what hooks print at
 _OPEN = (GoalStatus.RUNNING, GoalStatus.BLOCKED)
 """Statuses of a run that is resumed at the next stop: a person may have decided meanwhile."""
 
-Answer = dict[str, str]  # what the hook prints as JSON; nothing if it is empty
+HookReply = dict[str, str]  # what the hook prints as JSON; nothing if it is empty
 
 
 class HookEvent(BaseModel):
@@ -67,7 +67,7 @@ class HookEvent(BaseModel):
             raise UsageError(f"the JSON on stdin is no event of a hook: {first_problem(error)}") from None
 
 
-def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> Answer:
+def answer_hook(event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> HookReply:
     """Answer an event: at a prompt record the start, at a stop check and block it, or say why it is not blocked.
 
     The goal's relative workspace is the current folder. Without a goal file, only an open run of the session is checked, by
@@ -153,7 +153,7 @@ class _Session:
         with contextlib.suppress(OSError, ValidationError):
             self.kept = _Kept.model_validate_json(self._file.read_bytes())
 
-    def prompt(self) -> Answer:
+    def prompt(self) -> HookReply:
         """Begin a run with the workspace as it is now, unless one is open or the limits of the session are used up."""
         state = self._state()
         if state is None or state.status not in (*_OPEN, GoalStatus.CAPPED):
@@ -162,7 +162,7 @@ class _Session:
             self._keep()
         return {}
 
-    def stop(self) -> Answer:
+    def stop(self) -> HookReply:
         """Check what the agent did since the prompt or the last block."""
         state = self._state()
         if state is not None and state.status is GoalStatus.CAPPED:
@@ -227,7 +227,7 @@ def _transcript(path: Path) -> Iterator[Any]:
             yield row.get("message")
 
 
-def _allowed(text: str) -> Answer:
+def _allowed(text: str) -> HookReply:
     return {"systemMessage": f"goal: {text}"}
 
 
