@@ -17,7 +17,7 @@ import pytest
 import typer.main
 
 from goalrunner.agents.external_agents import BUILT_IN, parser_class
-from goalrunner.app.agents import CHAT_FACTS, Way, ways_of
+from goalrunner.agents.facts import CHAT_FACTS, Way, ways_of
 from goalrunner.cli.app import app
 from goalrunner.goalfile.agents import preset_of_text
 from goalrunner.goalfile.loading import load_goal_text

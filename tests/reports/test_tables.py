@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from goalrunner.app.agents import CHAT_FACTS
+from goalrunner.agents.facts import CHAT_FACTS
 from goalrunner.reports.tables import agents_text
 
 

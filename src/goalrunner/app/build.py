@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from goalrunner.app.agents import Finding
 from goalrunner.app.critic import critic_rule
+from goalrunner.app.external_agent import Finding
 from goalrunner.app.memory import recall
 from goalrunner.app.parts import Notifier, make_parts
 from goalrunner.app.preflight import checks_line, undo_interrupted

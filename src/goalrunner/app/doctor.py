@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.app.agents import Finding, find_program, versions, ways_of
-from goalrunner.app.external_agent import ResolvedAgent
+from goalrunner.agents.facts import find_program, versions, ways_of
+from goalrunner.app.external_agent import Finding, ResolvedAgent
 from goalrunner.app.readiness import WARNING, described, readiness
 from goalrunner.app.resolve import RunConfig, resolve, resolve_new
 from goalrunner.app.run_options import Callback, RunOptions, only_checks

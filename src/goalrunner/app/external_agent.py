@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.external_agents import ExternalAgent, protocol_of
 from goalrunner.agents.external_chat import not_installed
+from goalrunner.agents.facts import find_program
 from goalrunner.agents.toolbox import Toolbox
-from goalrunner.app.agents import find_program
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import guarding_key, rule_for
 from goalrunner.core.ports import HIDDEN, Launcher
@@ -29,6 +30,29 @@ from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, hidden_p
 
 OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
 _UNITS: dict[BudgetName, str] = {"tokens": "tokens", "cost_usd": "dollars"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at, and what to type next. If it is `bad`, something has to be done before a run.
+
+    The `error` is what keeps a run from starting.
+    """
+
+    name: str
+    state: Literal["good", "bad", "note"]
+    message: str
+    hint: str = ""
+    error: GoalError | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, name: str, error: GoalError) -> Self:
+        """Return the finding of an error."""
+        return cls(name, "bad", error.message, error.hint, error)
+
+    def value(self) -> dict[str, str]:
+        """Return it as a JSON value."""
+        return {"name": self.name, "state": self.state, "message": self.message, "hint": self.hint}
 
 
 @dataclass(frozen=True)
@@ -181,3 +205,33 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
             f"{name}, driven by its command line, does not ask before it acts, so {agent.guarding_key} cannot be enforced",
             'remove it, or use an agent that asks: [agent] use = "acp", or protocol = "acp" beside its name',
         )
+
+
+def sign_in_finding(
+    preset: Preset, environ: Mapping[str, str], policy: SandboxPolicy | None = None, *, configured: bool = False
+) -> Finding:
+    """Check that an external agent has a key or a login; only a real round shows whether it is valid.
+
+    In a sandbox, a login must be visible there. `configured`: the goal gives the agent arguments or variables, which may
+    select another provider.
+    """
+    name, home, keys = "sign-in", environ.get("HOME", ""), preset.keys
+    if key := next((key for key in keys if environ.get(key, "").strip()), ""):
+        return Finding(name, "good", f"{key} is set")
+    for path in preset.login if home else ():
+        if Path(home, path).exists():
+            if policy is not None and hidden_path((str(Path(home, path)),), policy, Path(home)):
+                hint = f'add it to home = ["{path}"] of the preset'
+                return Finding(name, "bad", f"~/{path} exists, but is not visible in the sandbox", hint)
+            return Finding(name, "good", f"~/{path} exists")
+    if not (keys or preset.login):
+        return Finding(name, "note", "the preset names neither keys nor login files")
+    parts = [f"none of {', '.join(keys)} is set" if len(keys) > 1 else f"{keys[0]} is not set"] if keys else []
+    parts += [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"] if preset.login else []
+    missing = ", and ".join(parts)
+    if sys.platform == "darwin" and preset.login:
+        return Finding(name, "note", f"{missing}; the login may be in the keychain", preset.sign_in)
+    if configured:
+        return Finding(name, "note", f"{missing}; the args or env of [agent] may sign it in", preset.sign_in)
+    export = f"export {keys[0]}=..." if keys else "sign in with the agent itself"
+    return Finding(name, "bad", missing, preset.sign_in or export)

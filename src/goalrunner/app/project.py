@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.app.agents import sign_in_finding, ways_of
+from goalrunner.agents.facts import ways_of
+from goalrunner.app.external_agent import sign_in_finding
 from goalrunner.app.preflight import listed_files
 from goalrunner.checking.protection import is_test
 from goalrunner.core.goal_tables import BUILTIN

@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from goalrunner.agents.external_agents import ACP, COMMAND
-from goalrunner.app.agents import Finding, find_program, sign_in_finding
+from goalrunner.agents.facts import find_program
 from goalrunner.app.critic import critic_rule
-from goalrunner.app.external_agent import ResolvedAgent, check_installed, external_notes, refuse_unsupported
+from goalrunner.app.external_agent import (
+    Finding,
+    ResolvedAgent,
+    check_installed,
+    external_notes,
+    refuse_unsupported,
+    sign_in_finding,
+)
 from goalrunner.app.parts import goal_validators
 from goalrunner.app.preflight import describe_checks, needs_environment, refuse_invalid_commands, warnings_before
 from goalrunner.app.previous_run import secret_notes

@@ -25,7 +25,7 @@ def agents(goal: GoalFile = None, json: options.Json = False) -> int:
     is 2 if a file of that folder is invalid.
     """
     from goalrunner.agents.external_agents import BUILT_IN, registered_names, user_files
-    from goalrunner.app.agents import CHAT_FACTS, Origin, survey
+    from goalrunner.agents.facts import CHAT_FACTS, Origin, survey
     from goalrunner.goalfile.agents import Known
     from goalrunner.reports.tables import agents_text
 

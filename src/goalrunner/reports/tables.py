@@ -11,8 +11,9 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Line, cut, home_path, lines_text, one_line, table, table_room, wrap
 
 if TYPE_CHECKING:
-    from goalrunner.app.agents import AgentFacts, Finding
+    from goalrunner.agents.facts import AgentFacts
     from goalrunner.app.doctor import Diagnosis
+    from goalrunner.app.external_agent import Finding
     from goalrunner.app.memory import MemoryItem
     from goalrunner.app.run_snapshots import OldRun
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app import agents
-from goalrunner.app.agents import Abilities, AgentFacts, find_program, number_in, ways_of
+from goalrunner.agents import facts as agents
+from goalrunner.agents.facts import Abilities, AgentFacts, find_program, number_in, ways_of
 from goalrunner.core.agent_preset import Preset
 from tests.support.programs import Programs
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.preflight import weaknesses_of
 from goalrunner.core.goal_tables import Expectation, ValidatorSpec
+from goalrunner.validators.weaknesses import weaknesses_of
 
 
 def weaknesses(line: str) -> tuple[str, ...]:

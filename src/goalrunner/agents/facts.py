@@ -1,4 +1,4 @@
-"""The agents that a goal may name: their abilities and versions, and checks of their programs, logins and models."""
+"""The agents that a goal may name: the ways to drive them, their abilities, and their versions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import asyncio
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from goalrunner.agents.external_agents import program_of
 from goalrunner.core import VERSION
@@ -19,7 +18,6 @@ from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.system.launcher import ProcessLauncher, child_environment
-from goalrunner.system.sandbox import SandboxPolicy, hidden_path
 
 _TIMEOUT = 15.0  # seconds that an agent may take to print its version; agents in Python need up to ten
 _NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
@@ -146,56 +144,3 @@ def ways_of(preset: Preset, environ: Mapping[str, str], workspace: Path | None =
         if words:
             ways.append(Way(by, *find_program(words, environ, workspace), can))
     return tuple(ways)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at, and what to type next. If it is `bad`, something has to be done before a run.
-
-    The `error` is what keeps a run from starting.
-    """
-
-    name: str
-    state: Literal["good", "bad", "note"]
-    message: str
-    hint: str = ""
-    error: GoalError | None = field(default=None, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, name: str, error: GoalError) -> Self:
-        """Return the finding of an error."""
-        return cls(name, "bad", error.message, error.hint, error)
-
-    def value(self) -> dict[str, str]:
-        """Return it as a JSON value."""
-        return {"name": self.name, "state": self.state, "message": self.message, "hint": self.hint}
-
-
-def sign_in_finding(
-    preset: Preset, environ: Mapping[str, str], policy: SandboxPolicy | None = None, *, configured: bool = False
-) -> Finding:
-    """Check that an external agent has a key or a login; only a real round shows whether it is valid.
-
-    In a sandbox, a login must be visible there. `configured`: the goal gives the agent arguments or variables, which may
-    select another provider.
-    """
-    name, home, keys = "sign-in", environ.get("HOME", ""), preset.keys
-    if key := next((key for key in keys if environ.get(key, "").strip()), ""):
-        return Finding(name, "good", f"{key} is set")
-    for path in preset.login if home else ():
-        if Path(home, path).exists():
-            if policy is not None and hidden_path((str(Path(home, path)),), policy, Path(home)):
-                hint = f'add it to home = ["{path}"] of the preset'
-                return Finding(name, "bad", f"~/{path} exists, but is not visible in the sandbox", hint)
-            return Finding(name, "good", f"~/{path} exists")
-    if not (keys or preset.login):
-        return Finding(name, "note", "the preset names neither keys nor login files")
-    parts = [f"none of {', '.join(keys)} is set" if len(keys) > 1 else f"{keys[0]} is not set"] if keys else []
-    parts += [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"] if preset.login else []
-    missing = ", and ".join(parts)
-    if sys.platform == "darwin" and preset.login:
-        return Finding(name, "note", f"{missing}; the login may be in the keychain", preset.sign_in)
-    if configured:
-        return Finding(name, "note", f"{missing}; the args or env of [agent] may sign it in", preset.sign_in)
-    export = f"export {keys[0]}=..." if keys else "sign in with the agent itself"
-    return Finding(name, "bad", missing, preset.sign_in or export)
