@@ -13,7 +13,7 @@ from goalrunner.core.decision import LEAKS, AskApproval, AskJudge, RunRound, Tak
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Event, RunEnded, RunRules
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.limits import failed
+from goalrunner.core.limits import end_by_error
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_summary import RunSummary
@@ -369,7 +369,7 @@ def test_labels_of_the_last_results_are_labels_of_the_run() -> None:
 
 def test_an_environment_that_fails_ends_the_run_as_failed() -> None:
     state = state_after(ALONE, *worked())
-    finish = failed(state, EnvironmentFailed("the check environment is full", "free some space"))
+    finish = end_by_error(state, EnvironmentFailed("the check environment is full", "free some space"))
     assert (finish.status, finish.stop_reason) == (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED)
     assert finish.message == "the check environment is full\nfree some space"
 

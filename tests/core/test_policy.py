@@ -22,7 +22,7 @@ from goalrunner.core.events import (
     ValidatorsFinished,
     VerdictRecorded,
 )
-from goalrunner.core.limits import failed, out_of_budget, shortfall, timed_out
+from goalrunner.core.limits import end_by_error, out_of_budget, shortfall, timed_out
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Stall
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
@@ -228,7 +228,7 @@ def test_an_ended_run_stays_ended() -> None:
 def test_a_failure_says_who_failed(error: Exception, judging: bool, reason: StopReason) -> None:
     happened: tuple[Event, ...] = (AuditStarted(round=1),) if judging else (RoundStarted(round=1, prompt="first"),)
     assert isinstance(error, AuthenticationFailed | ModelNotFound | ProviderUnavailable)
-    assert failed(state_after(RunRules(has_judge=True), *happened), error).stop_reason is reason
+    assert end_by_error(state_after(RunRules(has_judge=True), *happened), error).stop_reason is reason
 
 
 _CRITERIA = st.lists(

@@ -20,7 +20,7 @@ from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.ports import Judge
 from goalrunner.core.run_state import Phase
 from goalrunner.core.verdict import HIDDEN, ValidatorResult
-from goalrunner.engine.journal import Journal, Parts
+from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
@@ -73,7 +73,7 @@ class Bench:
         self.plan = events.RunRules.model_validate(
             {"validators": ("check",), "max_iterations": 3, "has_judge": judge is not None, **plan}, strict=False
         )
-        journal = Journal(self.parts.log, self.parts.transcript, self.parts.artifacts)
+        journal = RunJournal(self.parts.log, self.parts.transcript, self.parts.artifacts)
         self.run = Run(self.parts, journal, Prompts(Goal(objective="x")).render, fresh_rounds=False)
         record = events.GoalRecord(goal_id="g", run_id="r", description="x", created_at="t", updated_at="t")
         self.run.start(
@@ -375,7 +375,7 @@ async def test_without_a_person_the_run_waits_and_goes_on_with_the_decision(
 
 async def resumed(bench: Bench) -> GoalOutcome:
     """Another process takes the run up."""
-    journal = Journal(bench.parts.log, bench.parts.transcript, bench.parts.artifacts)
+    journal = RunJournal(bench.parts.log, bench.parts.transcript, bench.parts.artifacts)
     reader = Resumption(fresh_rounds=False)
     for record in bench.log.records:
         journal.replay(record)

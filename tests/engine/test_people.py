@@ -16,7 +16,7 @@ from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, Approve
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import GoalOutcome, StopReason
-from goalrunner.engine.journal import Journal, Parts
+from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.system.launcher import ProcessLauncher
@@ -50,7 +50,7 @@ class Bench:
             scratch=lambda suffix: folder.parent / f"scratch-{next(numbers)}{suffix}",
             approver=approver,
         )
-        journal = Journal(parts.log, parts.transcript, parts.artifacts)
+        journal = RunJournal(parts.log, parts.transcript, parts.artifacts)
         self.run = Run(parts, journal, Prompts(Goal(objective="do it")).render, fresh_rounds=False)
         record = events.GoalRecord(goal_id="g", run_id="r", description="do it", created_at="t", updated_at="t")
         plan = events.RunRules(

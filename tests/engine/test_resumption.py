@@ -9,7 +9,7 @@ from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from tests.support import told_run
@@ -27,7 +27,7 @@ def report(number: int, round_: int, before: Snapshot) -> Observation:
 
 def watched(folder: Folder, *before: Event) -> SnapshotTracker:
     """The watch of a process that takes the run up after these events."""
-    journal = Journal(MemoryLog(), MemoryTranscript(), MemoryArtifacts())
+    journal = RunJournal(MemoryLog(), MemoryTranscript(), MemoryArtifacts())
     for event in (told_run.created(), *before):
         journal.append(event)
     return SnapshotTracker(folder, journal)

@@ -16,7 +16,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import Judge, Validator
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.journal import Journal, Parts
+from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.testing import (
@@ -62,7 +62,7 @@ class Bench:
             scratch=lambda suffix: tmp_path / f"scratch-{next(numbers)}{suffix}",
         )
         self.saves = 0
-        journal = Journal(parts.log, parts.transcript, parts.artifacts, (self.observer,), self._save)
+        journal = RunJournal(parts.log, parts.transcript, parts.artifacts, (self.observer,), self._save)
         self.run = Run(parts, journal, Prompts(self.goal).render, fresh_rounds=not self.goal.preserve_context)
         record = events.GoalRecord(
             goal_id="g", run_id="r", description=self.goal.objective, created_at="t0", updated_at="t0"
@@ -95,8 +95,8 @@ def test_text_streams_while_an_observer_shows_it() -> None:
         def on_record(self, record: events.Record) -> None:
             """Not needed."""
 
-    def journal(*observers: Observer) -> Journal:
-        return Journal(MemoryLog(), MemoryTranscript(), MemoryArtifacts(), observers)
+    def journal(*observers: Observer) -> RunJournal:
+        return RunJournal(MemoryLog(), MemoryTranscript(), MemoryArtifacts(), observers)
 
     assert not journal().streams_text
     assert not journal(Records()).streams_text

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.text_matching import LONGEST, Output, forms_of
+from goalrunner.judge.text_matching import LONGEST, OutputText, forms_of
 
 UNITTEST = "test_a (t.T) ... FAIL\ntest_b (t.T) ... ok\n"
 PYTEST = "test_parse_empty FAILED\ntest_other PASSED\n"
 TICKS = "test_a ✗\ntest_b ✓\n"
 
 
-def holds(output: str | Output, quote: str, *, anywhere: bool = True) -> bool:
+def holds(output: str | OutputText, quote: str, *, anywhere: bool = True) -> bool:
     """Return whether some form of the quote is in the output; a short one anywhere by default."""
-    text = Output(output) if isinstance(output, str) else output
+    text = OutputText(output) if isinstance(output, str) else output
     return any(text.holds(form, anywhere=anywhere) for form in forms_of(quote))
 
 
@@ -205,7 +205,7 @@ def test_a_match_is_a_stretch_of_whole_words(before: str, quote: str, after: str
     ],
 )
 def test_time_grows_with_length_alone(output: str, quote: str) -> None:
-    text = Output("0" + output * (4_000_000 // len(output)))
+    text = OutputText("0" + output * (4_000_000 // len(output)))
     began = time.thread_time()
     assert not holds(text, quote)
     # Work that grows faster would take minutes here.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence
-from goalrunner.judge.text_matching import Command, Output, folded, forms_of
+from goalrunner.judge.text_matching import CommandText, OutputText, folded, forms_of
 from tests.support.trails import seen, trail
 
 
@@ -116,19 +116,19 @@ def test_any_part_of_a_command_proves_nothing(before: str, said: str, after: str
     command = f"echo {before} {said} {after}"
     for form in forms_of(said):
         if len(folded(form)) >= 8:
-            assert Command(command).says(form)
+            assert CommandText(command).says(form)
 
 
 @given(output=st.text("ab \n", max_size=60), quote=st.text("ab \n", min_size=1, max_size=20))
 def test_without_a_command_nothing_is_an_echo(output: str, quote: str) -> None:
     for form in forms_of(quote):
-        assert not Command("").says(form)
-        assert Output(output).holds(form, anywhere=True) >= Output(output).holds(form)
+        assert not CommandText("").says(form)
+        assert OutputText(output).holds(form, anywhere=True) >= OutputText(output).holds(form)
 
 
 @pytest.mark.parametrize("quote", ["0", "00 00 00 0", "0 ... 0", "never there"])
 def test_time_grows_with_length_alone(quote: str) -> None:
-    output = Output("00 " * 1_000_000)
+    output = OutputText("00 " * 1_000_000)
     began = time.thread_time()
     for form in forms_of(quote):
         output.holds(form)

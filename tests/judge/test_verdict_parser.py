@@ -16,7 +16,7 @@ from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
     UnreadableReplyError,
     parse_reply,
-    settled,
+    settled_outcome,
 )
 
 Json = dict[str, Any]
@@ -185,8 +185,8 @@ def test_an_answer_may_ask_for_observations() -> None:
     assert asking.need == ["o7", "[o8]"]
     assert not asking.passed
     with pytest.raises(UnreadableReplyError, match="although every criterion is satisfied"):
-        settled(asking)
-    whole = settled(parse_reply(json.dumps(verdict(need=["o7"]))))
+        settled_outcome(asking)
+    whole = settled_outcome(parse_reply(json.dumps(verdict(need=["o7"]))))
     assert whole.passed
     assert whole.need == []
 
@@ -195,7 +195,7 @@ def test_an_answer_may_be_nothing_but_a_request() -> None:
     asking = parse_reply('Let me see more.\n{"need": ["o7"]}')
     assert asking == JudgeOutcome(criteria=[], score=0.0, complete=False, missing="", need=["o7"])
     with pytest.raises(UnreadableReplyError, match="gives no verdict"):
-        settled(asking)
+        settled_outcome(asking)
 
 
 @pytest.mark.parametrize("need", ["o7", {"o7": 1}, [7], [["o7"]], True])

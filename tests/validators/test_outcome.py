@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.verdict import ValidationOutcome
-from goalrunner.validators.child import outcome_of
+from goalrunner.validators.child import callable_outcome
 from goalrunner.validators.python_validators import CallableValidator
 from tests.support.agents import validation
 
@@ -74,7 +74,7 @@ def is_green(value: Any) -> bool:
 
 @given(ANYTHING)
 def test_only_what_says_so_is_green(value: Any) -> None:
-    assert (outcome_of(value)[0] == "passed") == is_green(value)
+    assert (callable_outcome(value)[0] == "passed") == is_green(value)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_only_what_says_so_is_green(value: Any) -> None:
     ],
 )
 def test_the_forms_that_count(value: object, outcome: tuple[str, str]) -> None:
-    assert outcome_of(value) == outcome
+    assert callable_outcome(value) == outcome
 
 
 REFUSED: list[object] = [

@@ -209,7 +209,7 @@ class ReadFile(FileTool):
         return ToolOutput((fact,), b"".join(lines[offset - 1 : last]), fact)
 
 
-class Change(NamedTuple):
+class FileEdit(NamedTuple):
     """The new content of a file, with the facts and the diff to report. `mode` is None for a new file."""
 
     path: Path
@@ -224,7 +224,7 @@ class ChangingTool(FileTool):
 
     kind = "write"
 
-    def change(self, root: Path) -> Change:
+    def change(self, root: Path) -> FileEdit:
         """Return what would be written. Raise ToolError or OSError if that is not possible."""
         raise NotImplementedError
 
@@ -247,7 +247,7 @@ class WriteFile(ChangingTool):
     description = "Create a text file in the workspace or replace it whole. Missing folders are made."
     content: str = Field(description="The whole new content.")
 
-    def change(self, root: Path) -> Change:
+    def change(self, root: Path) -> FileEdit:
         path = inside(root, self.path)
         mode = file_mode(path)
         content = self.content
@@ -260,7 +260,7 @@ class WriteFile(ChangingTool):
         except (ToolError, UnicodeDecodeError):  # too large to compare, or not text
             diff = Diff(f"{done} {self.path}\n", done)
         data = content.encode()
-        return Change(path, mode, data, (done, f"{len(data):,} bytes"), diff)
+        return FileEdit(path, mode, data, (done, f"{len(data):,} bytes"), diff)
 
 
 class EditFile(ChangingTool):
@@ -272,7 +272,7 @@ class EditFile(ChangingTool):
     new: str = Field(description="What stands there afterwards.")
     replace_all: bool = Field(default=False, description="Replace every occurrence.")
 
-    def change(self, root: Path) -> Change:
+    def change(self, root: Path) -> FileEdit:
         path = inside(root, self.path, exists=True)
         try:
             before = read_regular(path).decode()
@@ -293,7 +293,7 @@ class EditFile(ChangingTool):
             raise ToolError(f"{said}; nothing was changed")
         after = before.replace(old, new)
         diff = unified(before, after, str(path.relative_to(root)))
-        return Change(path, file_mode(path), after.encode(), (diff.summary,), diff)
+        return FileEdit(path, file_mode(path), after.encode(), (diff.summary,), diff)
 
 
 def _crlf(text: str) -> str:

@@ -25,7 +25,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.events import GoalCreated, GoalRecord, RunRules, RunStarted
 from goalrunner.core.goal import Goal
 from goalrunner.engine.checks import is_hidden
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
@@ -98,7 +98,7 @@ def open_run(
     notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
     observers = (*options.observers, notifier)
     save = summary_writer(folder, _place_of(config))
-    journal = Journal(log, transcript, parts.artifacts, observers, save, str(folder.path))
+    journal = RunJournal(log, transcript, parts.artifacts, observers, save, str(folder.path))
     facts, recalled = recall(config.home, goal.owner, parts.clock.now()) if goal.memory.recall else ((), ())
     left = Resumption(fresh_rounds=not goal.preserve_context)
     if loaded is not None:

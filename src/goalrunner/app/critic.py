@@ -36,7 +36,7 @@ from goalrunner.engine.checks import InterruptedByValidatorError
 from goalrunner.judge.audit import JudgeSession
 from goalrunner.judge.excerpt import TOKEN, fenced
 from goalrunner.judge.prompt_builder import least_tokens
-from goalrunner.judge.prompt_text import Form, object_schema
+from goalrunner.judge.prompt_text import AuditForm, object_schema
 from goalrunner.judge.verdict_parser import UnreadableReplyError, only_object
 from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder
@@ -156,7 +156,7 @@ class ModelCritic:
         """Ask for a critique, and again after an unreadable answer. Raise ModelError and BudgetExhausted."""
         nonce = secrets.token_hex(4)
         response = fenced("response", context.response.strip(), _RESPONSE, nonce)
-        form = Form(_RULES, _QUESTION.format(response=response))
+        form = AuditForm(_RULES, _QUESTION.format(response=response))
         session = JudgeSession(self._llm, recorder, form, ("critique", _SCHEMA), self._redact, "critic")
         await session.begin(evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form)))
         try:

@@ -21,7 +21,7 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.summary import evidence_of
 from goalrunner.engine.approvals import decision_on, record_answer
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import RunJournal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import LogInUse, SystemClock, is_written
@@ -33,7 +33,7 @@ _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 
 @contextlib.contextmanager
-def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[Journal]:
+def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJournal]:
     """Open the journal of a run that no process drives; rewrite summary and outcome at the end. Raise LogInUse."""
     redactor = run_redactor(folder, environ)
     with (
@@ -41,7 +41,7 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[Journal
         log.paused(),
         contextlib.closing(TranscriptFile(folder.transcript, redactor)) as transcript,
     ):
-        journal = Journal(log, transcript, ArtifactStore(folder.artifacts, redactor), run_path=str(folder.path))
+        journal = RunJournal(log, transcript, ArtifactStore(folder.artifacts, redactor), run_path=str(folder.path))
         for record in read_records(folder.events):
             journal.replay(record)
         yield journal
@@ -110,7 +110,7 @@ def reply(
 
 
 @contextlib.contextmanager
-def _waiting_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[Journal]:
+def _waiting_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJournal]:
     """Open a run that may wait for a person. Raise UsageError if it has ended permanently, or if a process drives it."""
     try:
         with _open_run(folder, environ) as journal:

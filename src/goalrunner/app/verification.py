@@ -21,7 +21,7 @@ from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.summary import EvidenceIndex, outcome_of
-from goalrunner.engine.checks import audit_request
+from goalrunner.engine.checks import request_of_state
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
@@ -153,7 +153,7 @@ class _Verifier:
         outcome = JudgeOutcome(
             criteria=list(verdict.criteria), score=verdict.score, complete=verdict.complete, missing=verdict.missing
         )
-        again = check_verdict(outcome, audit_request(state, event.round, trail, stale)).event
+        again = check_verdict(outcome, request_of_state(state, event.round, trail, stale)).event
         self.done.citations += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:

@@ -8,10 +8,18 @@ from typing import Literal
 from goalrunner.core.errors import some
 from goalrunner.core.events import PromptKind, RunEnded
 from goalrunner.core.labels import Label
-from goalrunner.core.limits import awaiting_approval, completion_rule, denied, end, out_of_budget, shortfall, unreadable
+from goalrunner.core.limits import (
+    awaiting_approval,
+    completion_rule,
+    end,
+    end_by_denial,
+    out_of_budget,
+    shortfall,
+    unreadable,
+)
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_state import Baseline, Interruption, Phase, RunState
-from goalrunner.core.verdict import feedback_of, protected_message, verdict_of
+from goalrunner.core.run_state import BaselineResult, Interruption, Phase, RunState
+from goalrunner.core.verdict import agent_feedback, protected_message, verdict_of
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ def _refinement(state: RunState, *, again: bool = False) -> RunRound | None:
     return None
 
 
-def _after_baseline(state: RunState, baseline: Baseline) -> Step:
+def _after_baseline(state: RunState, baseline: BaselineResult) -> Step:
     match baseline.standing:
         case "cannot_run":
             return end(StopReason.VALIDATOR_MISSING, baseline.reason)
@@ -216,7 +224,7 @@ def _go_on(state: RunState) -> Step:
     refused, run = state.completion, state.goal.run_id
     # After a resume, the run does not end with the same denial again.
     if refused is not None and refused.refused and state.plan.approvals.on_deny == "stop" and not refused.told:
-        return denied(refused)
+        return end_by_denial(refused)
     limit, stall = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:
         return end(StopReason.MAX_ITERATIONS, f"not complete after {limit} {'round' if limit == 1 else 'rounds'}")
@@ -259,7 +267,7 @@ def _feedback(state: RunState) -> str | None:
     """Return what is missing according to validators or judge, and which protected files the agent changed."""
     verdict = state.verdict
     if verdict is not None and verdict.source == "validators" and verdict.missing:
-        return feedback_of(verdict, state.validators)
+        return agent_feedback(verdict, state.validators)
     if state.validators and not state.validators_green:
         return verdict_of(state.validators, state.refusal, state.protected_changes).missing.strip() or None
     missing = verdict.missing.strip() if verdict is not None and verdict.source == "judge" else ""

@@ -268,7 +268,7 @@ def quoted(text: str, longest: int = _SHOWN) -> str:
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in shown)
 
 
-def shown(value: object) -> str:
+def toml_value(value: object) -> str:
     """Return a value as it is written in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -281,7 +281,7 @@ def kind(value: object) -> str:
     """Return a description of a value: "the string "x"", "a table", "a list"."""
     if isinstance(value, str | int | float):
         word = "the string " if isinstance(value, str) else "the number "
-        return shown(value) if isinstance(value, bool) else word + shown(value)
+        return toml_value(value) if isinstance(value, bool) else word + toml_value(value)
     if isinstance(value, Mapping):
         return "a table"
     return "a list" if isinstance(value, list | tuple) else f"a value of type {type(value).__name__}"
@@ -306,7 +306,7 @@ def some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
-def listed(choices: Iterable[str]) -> str:
+def quoted_list(choices: Iterable[str]) -> str:
     """Return choices in quotes: `"low", "medium"`."""
     return ", ".join(quoted(choice) for choice in choices)
 

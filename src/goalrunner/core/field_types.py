@@ -27,7 +27,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from goalrunner.core.errors import quoted, shown
+from goalrunner.core.errors import quoted, toml_value
 
 
 class Frozen(BaseModel):
@@ -303,11 +303,11 @@ def _seconds(value: object) -> object:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
         remedy = "write inf without the quotes" if value == "inf" else _NOTATION
-        raise ValueError(f"{shown(value)} is not a valid duration; {remedy}")
+        raise ValueError(f"{toml_value(value)} is not a valid duration; {remedy}")
     if seconds <= 0:
-        raise ValueError(f"{shown(value)} is not above zero; {_NOTATION}, or inf to lift the limit")
+        raise ValueError(f"{toml_value(value)} is not above zero; {_NOTATION}, or inf to lift the limit")
     if seconds > _LONGEST:
-        raise ValueError(f"{shown(value)} is longer than 30 years; write inf to lift the limit")
+        raise ValueError(f"{toml_value(value)} is longer than 30 years; write inf to lift the limit")
     return float(seconds)
 
 

@@ -12,9 +12,18 @@ from goalrunner.core.events import Account, Critique, Record
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import UNASKED
 from goalrunner.core.outcome import FINAL, GoalAttempt, GoalStatus, StopReason, Usage, record_status
-from goalrunner.core.run_state import KEPT, Approval, Baseline, Interruption, Phase, RunState, Stall, WorkingMemory
+from goalrunner.core.run_state import (
+    KEPT,
+    Approval,
+    BaselineResult,
+    Interruption,
+    Phase,
+    RunState,
+    Stall,
+    WorkingMemory,
+)
 from goalrunner.core.steps import remaining_steps, with_plan, with_step, with_step_done
-from goalrunner.core.verdict import GoalVerdict, feedback_of, normalised, obstacle_of, verdict_of
+from goalrunner.core.verdict import GoalVerdict, agent_feedback, normalised, obstacle_of, verdict_of
 
 _MOST_NAMES = 100
 """Names of observations that a state keeps."""
@@ -347,7 +356,7 @@ def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
     ran_on = event.snapshot or state.base
     taken = seen.replace(
         phase=Phase.BASELINED,
-        baseline=Baseline(standing=event.standing, reason=event.reason, results=event.results),
+        baseline=BaselineResult(standing=event.standing, reason=event.reason, results=event.results),
         validators=event.results,
         leaked=(),
         refusal="",
@@ -414,7 +423,7 @@ def _decided(state: RunState, verdict: GoalVerdict) -> RunState:
     refused = state.completion
     if verdict.complete and refused is not None and refused.refused:
         verdict = verdict.model_copy(update={"complete": False, "missing": _refusal(refused)})
-    feedback = feedback_of(verdict, state.validators)
+    feedback = agent_feedback(verdict, state.validators)
     now = _count_round(state, passed=verdict.complete, feedback=feedback, score=verdict.score)
     return now.replace(verdict=verdict, stall=_stalled(now, verdict))
 

@@ -210,14 +210,14 @@ def awaiting_approval(state: RunState) -> RunEnded:
     return end(StopReason.APPROVAL_REQUIRED, f"this waits for a person: {waits}", hint)
 
 
-def denied(approval: Approval) -> RunEnded:
+def end_by_denial(approval: Approval) -> RunEnded:
     """Return how a run ends after a denied or expired approval."""
     what = "no decision in time on" if approval.decision == "expired" else "denied:"
     reason = f" ({approval.reason})" if approval.reason else ""
     return end(StopReason.DENIED, f"{what} {one_line(approval.action)}{reason}")
 
 
-def failed(state: RunState, error: GoalError) -> RunEnded:
+def end_by_error(state: RunState, error: GoalError) -> RunEnded:
     """Return how a run ends after an expected error."""
     match error:
         case BudgetExhausted():
@@ -225,7 +225,7 @@ def failed(state: RunState, error: GoalError) -> RunEnded:
         case ApprovalPending():
             return awaiting_approval(state)
         case ApprovalDenied():
-            return denied(next(item for item in state.approvals if item.id == error.approval_id))
+            return end_by_denial(next(item for item in state.approvals if item.id == error.approval_id))
     reason = StopReason(error.stop_reason)
     if isinstance(error, ModelError) and (state.memory.current_step or "").startswith("audit-"):
         reason = StopReason.JUDGE_FAILED if reason is StopReason.AGENT_FAILED else reason

@@ -107,13 +107,13 @@ def _block(item: object) -> Block:
     if isinstance(call, Mapping):
         return Block("call", str(call.get("name", "")), _id(call.get("toolUseId")), given=call.get("input"))
     if isinstance(result, Mapping):
-        output, failed = as_text(result.get("content")), result.get("status") == "error"
+        output, failed = block_text(result.get("content")), result.get("status") == "error"
         return Block("result", id=_id(result.get("toolUseId")), text=output, failed=failed)
     match item.get("type"):
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
             return Block("call", str(item.get("name", "")), _id(item.get("id")), given=item.get("input"))
         case str() as kind if kind.endswith("tool_result"):
-            output, failed = as_text(item.get("content")), bool(item.get("is_error"))
+            output, failed = block_text(item.get("content")), bool(item.get("is_error"))
             return Block(
                 "result", kind.removesuffix("tool_result"), _id(item.get("tool_use_id")), output, failed=failed
             )
@@ -155,7 +155,7 @@ def parsed(arguments: Any) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def as_text(value: Any) -> str:
+def block_text(value: Any) -> str:
     """Return a string as it is, the text of content blocks, other values as JSON, and an empty string for None."""
     if value is None:
         return ""
@@ -163,7 +163,7 @@ def as_text(value: Any) -> str:
         return clean(value)
     if isinstance(value, list | tuple) and all(isinstance(block, str | dict) for block in value):
         return "\n".join(filter(None, map(_content, value)))
-    return as_json(value)
+    return json_of(value)
 
 
 def _content(block: Any) -> str:
@@ -173,10 +173,10 @@ def _content(block: Any) -> str:
     for found in (block.get("text"), at(block, "content", "text")):
         if isinstance(found, str):
             return clean(found)
-    return f"({block['type']})" if block.get("type") in _NO_TEXT else as_json(block)
+    return f"({block['type']})" if block.get("type") in _NO_TEXT else json_of(block)
 
 
-def as_json(value: Any) -> str:
+def json_of(value: Any) -> str:
     """Return the value as JSON."""
     return clean(json.dumps(value, ensure_ascii=False, default=str))
 
@@ -205,14 +205,14 @@ def clean(value: str) -> str:
     return value if value.isascii() or _SURROGATE.search(value) is None else _SURROGATE.sub("?", value)
 
 
-def number(value: Any) -> int | None:
+def integer_of(value: Any) -> int | None:
     """Return an integer; None for anything else."""
     return value if type(value) is int and abs(value) < 2**63 else None
 
 
 def exit_fact(*codes: Any) -> tuple[str, ...]:
     """Return the fact of the first exit code that is an integer; empty if there is none."""
-    return next(((f"exit {code}",) for code in map(number, codes) if code is not None), ())
+    return next(((f"exit {code}",) for code in map(integer_of, codes) if code is not None), ())
 
 
 _EXIT_CODE = re.compile(r"Exit code:? (-?\d{1,10})\b")

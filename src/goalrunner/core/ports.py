@@ -239,7 +239,7 @@ def context_with(receiver: Callable[[Activity], None]) -> Context:
     return context
 
 
-def report(activity: Activity) -> None:
+def report_activity(activity: Activity) -> None:
     receiver = _receiver.get()
     if receiver is not None:
         receiver(activity)
@@ -249,8 +249,8 @@ def report(activity: Activity) -> None:
 def running(name: str, command: str, output: Path) -> Iterator[Path]:
     """Report a command as running while the context is open; yield its output file."""
     started = CommandStarted(name, command, output)
-    report(started)
+    report_activity(started)
     try:
         yield output
     finally:
-        report(CommandEnded(started))
+        report_activity(CommandEnded(started))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from goalrunner.core.messages import Block, as_json, at, blocks_of, calls_of, clean, facts_of, items, text, text_of
+from goalrunner.core.messages import Block, at, blocks_of, calls_of, clean, facts_of, items, json_of, text, text_of
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of, trail_with
 
 _SUBAGENTS = frozenset(
@@ -187,7 +187,7 @@ def _shown(tool: str, arguments: Any, line: str | None) -> str:
         path = next((arguments[key] for key in _PATHS if key in texts), None)
         if path is not None and (_is_writer(tool) or texts <= {*_PATHS, "command"}):
             return f"{arguments['command']} {path}" if "command" in texts else path
-    return arguments if isinstance(arguments, str) else as_json(arguments) if arguments else ""
+    return arguments if isinstance(arguments, str) else json_of(arguments) if arguments else ""
 
 
 def _strings(arguments: Any) -> list[str]:

@@ -223,7 +223,7 @@ def verdict_of(
     return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing="\n\n".join(parts), source="validators")
 
 
-def feedback_of(verdict: GoalVerdict, results: Sequence[ValidatorResult]) -> str | None:
+def agent_feedback(verdict: GoalVerdict, results: Sequence[ValidatorResult]) -> str | None:
     """Return the feedback for the agent; None if the validators only say that they did not pass."""
     silent = all(result.is_silent for result in results if not result.passed)
     if verdict.source == "validators" and silent and verdict.missing == verdict_of(results).missing:

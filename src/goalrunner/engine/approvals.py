@@ -10,10 +10,10 @@ from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending, WorkspaceError
 from goalrunner.core.goal_tables import ApprovalKind
-from goalrunner.core.limits import denied, expires_at, is_late
+from goalrunner.core.limits import end_by_denial, expires_at, is_late
 from goalrunner.core.observation import OWNER, Observation
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.engine.journal import Journal, Parts
+from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 _PREVIEW = 200_000  # bytes of a patch that is shown to a person
@@ -24,10 +24,10 @@ DENIAL = "The owner of this run denied it{reason}. Do not try it again in anothe
 ActionKind = Literal["shell", "write"]
 
 
-class Approvals:
+class ApprovalGate:
     """Asks the approver. Each request and each decision is in the log before anything is done."""
 
-    def __init__(self, parts: Parts, journal: Journal, tracker: SnapshotTracker) -> None:
+    def __init__(self, parts: Parts, journal: RunJournal, tracker: SnapshotTracker) -> None:
         self._parts = parts
         self._journal = journal
         self._tracker = tracker
@@ -46,7 +46,7 @@ class Approvals:
             return None
         message = DENIAL.format(reason=f": {decided.reason}" if decided.reason else "")
         if state.plan.approvals.on_deny == "stop":
-            raise ApprovalDenied(denied(decided).message, decided.id, message)
+            raise ApprovalDenied(end_by_denial(decided).message, decided.id, message)
         return message
 
     async def completion(self, action: str, rule: str) -> None:
@@ -152,7 +152,7 @@ def decision_on(
     )
 
 
-def record_answer(journal: Journal, question: str, reply: QuestionReply) -> None:
+def record_answer(journal: RunJournal, question: str, reply: QuestionReply) -> None:
     """Record a person's answer as an observation for agent and judge, and close the question."""
     observation = Observation(
         id=journal.next_observation(),

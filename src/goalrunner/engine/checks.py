@@ -17,7 +17,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext, Validator
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.verdict import ValidatorResult, obstacle_of
-from goalrunner.engine.journal import Answer, Journal, Parts, check_run, observe
+from goalrunner.engine.journal import Answer, Parts, RunJournal, check_run, observe
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
@@ -72,7 +72,7 @@ class Checks:
     """Performs the checks of a run."""
 
     def __init__(
-        self, parts: Parts, journal: Journal, tracker: SnapshotTracker, recorder: RunRecorder, left: Resumption
+        self, parts: Parts, journal: RunJournal, tracker: SnapshotTracker, recorder: RunRecorder, left: Resumption
     ) -> None:
         self._parts = parts
         self._journal = journal
@@ -235,7 +235,7 @@ class Checks:
         trail = self._journal.trail()
         paths = await self._tracker.changed(state.base, state.snapshot)
         changed = (f"{path} ({OUTSIDE})" if path in state.outside else path for path in paths)
-        request = audit_request(state, number, trail, await self._tracker.stale(trail.items, state.snapshot))
+        request = request_of_state(state, number, trail, await self._tracker.stale(trail.items, state.snapshot))
         shown = tuple(map(self._parts.redact, (*state.protected_changes, *changed)))
         return replace(request, left=state.lingering, changed=shown)
 
@@ -252,7 +252,7 @@ def _standing(finished: events.ValidatorsFinished) -> tuple[events.Standing, str
     return ("green" if results and all(result.passed for result in results) else "red"), ""
 
 
-def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str, str]) -> AuditRequest:
+def request_of_state(state: RunState, number: int, trail: Trail, stale: Mapping[str, str]) -> AuditRequest:
     """Return the request for the judge of a run about one round, without the fields that only the run itself can fill in."""
     return AuditRequest(
         objective=state.goal.description,

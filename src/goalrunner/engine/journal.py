@@ -54,7 +54,7 @@ class Parts:
     approver: Approver | None = None  # None if no person is available
 
 
-class Journal:
+class RunJournal:
     """Appends events and keeps the state that they fold to."""
 
     def __init__(
@@ -235,7 +235,7 @@ def check_run(answers: Sequence[Answer], finished: ValidatorsFinished | None = N
     return CheckRun(event.model_copy(update={"results": results}), tuple(output for _, output in answers), diff)
 
 
-async def observe(ran: CheckRun, journal: Journal, seen: Snapshot | None = None) -> ValidatorsFinished:
+async def observe(ran: CheckRun, journal: RunJournal, seen: Snapshot | None = None) -> ValidatorsFinished:
     """Store the outputs, and number the results as observations on `seen`; return the event with both."""
     store = OutputStore(journal.artifacts)  # the deadline is kept, even for hundreds of megabytes
     refs = [None if output is None else await store.take(output) for output in ran.outputs]

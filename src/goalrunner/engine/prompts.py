@@ -83,7 +83,7 @@ class Prompts:
         """Return the message of a round that is not the first one. Braces in the values stay as they are."""
         custom = self.resume_prompt if self.resume_prompt is not None else self.goal.resume_prompt
         if brief.kind == "retry" and callable(custom):
-            return called(custom, brief.feedback)
+            return called_template(custom, brief.feedback)
         template = {"stalled": STALLED, "neutral": NEUTRAL, "refine": REFINE, "resumed": RESUMED}.get(brief.kind)
         if template is None:
             template = custom if isinstance(custom, str) else RETRY
@@ -118,7 +118,7 @@ class Prompts:
         return "\n\n".join(parts)
 
 
-def called(template: Callable[[str | None], object], feedback: str | None) -> str:
+def called_template(template: Callable[[str | None], object], feedback: str | None) -> str:
     """Return the text that a template returned, or that of its content blocks. Raise AgentError for anything else."""
     try:
         value = template(feedback)

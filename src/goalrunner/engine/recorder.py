@@ -21,8 +21,8 @@ from goalrunner.core.messages import text_of
 from goalrunner.core.observation import OWNER, Observation, TranscriptRef, names_in, source_of
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.approvals import ActionKind, Approvals, answered_by
-from goalrunner.engine.journal import Journal, OutputStore
+from goalrunner.engine.approvals import ActionKind, ApprovalGate, answered_by
+from goalrunner.engine.journal import OutputStore, RunJournal
 from goalrunner.engine.prompts import settle_plan
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
@@ -34,7 +34,7 @@ class RunRecorder:
     """The port `Recorder` with a journal."""
 
     def __init__(
-        self, journal: Journal, tracker: SnapshotTracker, approvals: Approvals, scratch: Callable[[str], Path]
+        self, journal: RunJournal, tracker: SnapshotTracker, approvals: ApprovalGate, scratch: Callable[[str], Path]
     ) -> None:
         self._journal = journal
         self._tracker = tracker

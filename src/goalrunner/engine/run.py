@@ -14,9 +14,9 @@ from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.engine.approvals import Approvals
+from goalrunner.engine.approvals import ApprovalGate
 from goalrunner.engine.checks import Checks, InterruptedByValidatorError
-from goalrunner.engine.journal import Journal, Parts, kept_traceback
+from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns, exclusive
@@ -32,7 +32,7 @@ class Run:
     def __init__(
         self,
         parts: Parts,
-        journal: Journal,
+        journal: RunJournal,
         render: Callable[[decision.RunRound], str],
         *,
         fresh_rounds: bool,
@@ -56,7 +56,7 @@ class Run:
         self._signal: int | None = None
         self._cancelled: str | None = None
         self.tracker = SnapshotTracker(parts.watch, journal)
-        self._approvals = Approvals(parts, journal, self.tracker)
+        self._approvals = ApprovalGate(parts, journal, self.tracker)
         self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
         self._turns = Turns(parts, self.recorder, lambda: self.state)
         self._checks = Checks(parts, journal, self.tracker, self.recorder, self.resumption)
@@ -126,7 +126,7 @@ class Run:
         except RecordError:
             raise
         except GoalError as error:
-            return limits.failed(self.state, error)
+            return limits.end_by_error(self.state, error)
         except Exception:
             return self._crashed()
 
@@ -148,7 +148,7 @@ class Run:
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
             finish = self._cut_off()
         elif isinstance(error, GoalError):
-            finish = limits.failed(self.state, error)
+            finish = limits.end_by_error(self.state, error)
         else:
             message = f"{type(error).__name__}: {error}"
             finish = events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=message)

@@ -13,7 +13,7 @@ from goalrunner.core.events import Colour, Content, SnapshotTaken
 from goalrunner.core.observation import OWNER, RESPONSE, Claim, DiffStat, Observation, Snapshot
 from goalrunner.core.summary import SnapshotHistory
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.journal import Answer, Journal
+from goalrunner.engine.journal import Answer, RunJournal
 
 if TYPE_CHECKING:
     from goalrunner.snapshots.store import SnapshotStore
@@ -38,7 +38,7 @@ def differing(steps: Sequence[Step]) -> tuple[str, ...]:
 class SnapshotTracker:
     """Takes snapshots and compares them. Without a workspace there are no snapshots, and nothing is outdated."""
 
-    def __init__(self, workspace: SnapshotStore | None, journal: Journal) -> None:
+    def __init__(self, workspace: SnapshotStore | None, journal: RunJournal) -> None:
         self._workspace = workspace
         self.journal = journal
         self._steps: list[Step] = []  # from each snapshot to the next one, as far as they were compared

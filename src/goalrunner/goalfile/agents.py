@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from goalrunner.agents.external_agents import ACP, COMMAND, agent_names, parser_class, protocol_of, user_files
 from goalrunner.core.agent_preset import TEXT, Preset
-from goalrunner.core.errors import UsageError, listed, nearest, quoted
+from goalrunner.core.errors import UsageError, nearest, quoted, quoted_list
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import RESERVED_AGENTS, Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN
@@ -45,7 +45,7 @@ class Known:
     def unknown(self, name: str) -> str:
         """Return the hint for an unknown name: the nearest name and the valid ones."""
         near = nearest(name, self.names)
-        return f"{f'did you mean {quoted(near)}? ' if near else ''}valid: {listed(self.names)}"
+        return f"{f'did you mean {quoted(near)}? ' if near else ''}valid: {quoted_list(self.names)}"
 
 
 def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str]) -> Preset:
@@ -115,7 +115,7 @@ def check_agent(goal: Goal, layer: GoalLayer, file: GoalLayer, environ: Mapping[
     if preset.stream not in (TEXT, *agent_names()):
         place: Key = ("agents", name, "stream") if name in goal.agents else ("agent", "use")
         why = f"the stream {quoted(preset.stream)} of the agent {quoted(name)} is unknown"
-        layer.spot(place, problems).wrong_key(f"{why}; valid: {listed((TEXT, *agent_names()))}")
+        layer.spot(place, problems).wrong_key(f"{why}; valid: {quoted_list((TEXT, *agent_names()))}")
     is_own_file = name in known.files and name not in goal.agents
     return goal.model_copy(update={"agents": {**goal.agents, name: preset}}) if is_own_file else goal
 

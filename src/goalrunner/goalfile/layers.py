@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, shown
+from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, toml_value
 from goalrunner.core.field_types import SCRIPTED, InnerError
 from goalrunner.core.goal import SHORT_KEYS, SHORT_TABLES, Goal, short_form_conflicts, validator_tables
 from goalrunner.core.goal_tables import BUILTIN
@@ -256,7 +256,7 @@ def _reason(detail: Any, path: Key) -> str:
             wanted, remedy = f"{'a string or ' if top in SHORT_TABLES else ''}a table", f"; write [{top}]"
         return f"must be {wanted}, not {kind(given)}{remedy}"
     lifted = "; write inf to lift the limit" if detail["type"].startswith("greater_") and path[-1] in _LIMITS else ""
-    return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(given)}{lifted}"
+    return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {toml_value(given)}{lifted}"
 
 
 _PARSER = 'was removed; write stream = "claude", or the name of another agent whose parser reads the output'

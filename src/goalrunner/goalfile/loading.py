@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.errors import LONGEST_PATH, UsageError, listed, nearest, quoted
+from goalrunner.core.errors import LONGEST_PATH, UsageError, nearest, quoted, quoted_list
 from goalrunner.core.field_types import FROM_FILE, Unlimited
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
@@ -200,7 +200,7 @@ def _near_files(path: Path) -> str:
     names = sorted(entry.name for entry in path.parent.glob("*.toml")) if path.parent.is_dir() else []
     if near := nearest(path.name, names):
         return f"; did you mean {quoted(str(path.parent / near), LONGEST_PATH)}?"
-    return f"; goal files may be {listed(names[:5])}" if names else '; write one, or give --objective "..."'
+    return f"; goal files may be {quoted_list(names[:5])}" if names else '; write one, or give --objective "..."'
 
 
 def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:

@@ -23,7 +23,7 @@ from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens,
 from goalrunner.judge.prompt_text import (
     JUDGE_OUTCOME_SCHEMA,
     OPINION_SCHEMA,
-    Form,
+    AuditForm,
     correction_prompt,
     repair_prompt,
 )
@@ -33,7 +33,7 @@ from goalrunner.judge.verdict_parser import (
     UnreadableReplyError,
     parse_confirmation,
     parse_reply,
-    settled,
+    settled_outcome,
 )
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
@@ -64,7 +64,7 @@ class JudgeSession:
         self,
         llm: LLM,
         recorder: AuditRecorder | None,
-        form: Form,
+        form: AuditForm,
         answer: tuple[str, dict[str, Any]],
         redact: Callable[[str], str] = str,
         account: Account = "judge",
@@ -199,7 +199,7 @@ class LLMJudge:
                     look = partial(prompt_builder.look_prompt, request, requested, nonce=nonce, max_tokens=room)
                     session.add(await in_thread(look))
                     continue
-                outcome = matched(settled(outcome), request)
+                outcome = matched(settled_outcome(outcome), request)
             except UnreadableReplyError as error:
                 if not session.repair(str(error)):
                     break

@@ -11,9 +11,9 @@ from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, identifier_of
-from goalrunner.judge.evidence import deliverable_response, plain_fact, shortened, without_brackets
+from goalrunner.judge.evidence import deliverable_response, plain_fact, shortened_line, without_brackets
 from goalrunner.judge.excerpt import TOKEN
-from goalrunner.judge.text_matching import LONGEST, SHORT, Command, Output, folded, forms_of, says_something
+from goalrunner.judge.text_matching import LONGEST, SHORT, CommandText, OutputText, folded, forms_of, says_something
 from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
     UnreadableReplyError,
@@ -51,7 +51,7 @@ class Evidence:
         self.request = request
         self._by_id = {item.id: item for item in request.trail.items if isinstance(item, Observation)}
         self._response = deliverable_response(request.trail, request.deliverable)
-        self._outputs: dict[str, tuple[Output, Command]] = {}
+        self._outputs: dict[str, tuple[OutputText, CommandText]] = {}
 
     def check(self, citation: Citation) -> Checked:
         """Return whether a citation holds and is fresh."""
@@ -93,7 +93,7 @@ class Evidence:
             return Checked()
         if observation.id not in self._outputs:
             text = self.request.trail.read(observation)
-            self._outputs[observation.id] = (Output(text), Command(observation.command))
+            self._outputs[observation.id] = (OutputText(text), CommandText(observation.command))
         output, command = self._outputs[observation.id]
         held = [form for form in forms if output.holds(form)]
         if any(not command.says(form) for form in held):
@@ -144,7 +144,7 @@ def again(observations: Sequence[Observation]) -> str:
     """Return how to renew stale observations: `Run pytest -q again.`"""
     sentences = []
     for item in observations:
-        what = shortened(item.command, _LONGEST_COMMAND) or item.source
+        what = shortened_line(item.command, _LONGEST_COMMAND) or item.source
         verb = "Run" if item.path is None or item.reported_by else "Look at"
         # A reported observation counts only if its whole round left the files as they were.
         alone = ", in a round that changes no file" if item.reported_by else ""

@@ -17,11 +17,11 @@ from goalrunner.core.trail_builder import trail_of
 from goalrunner.judge import prompt_text
 from goalrunner.judge.citations import cited_in
 from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail
-from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, fence, fenced, price
-from goalrunner.judge.prompt_text import AUDIT, OPINION, Form
+from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, fence, fenced, price_of
+from goalrunner.judge.prompt_text import AUDIT, OPINION, AuditForm
 from goalrunner.judge.verdict_parser import requirements_of
 
-_BETWEEN = price("\n\n")
+_BETWEEN = price_of("\n\n")
 _LISTED = 100 * TOKEN
 _LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 2 * _LISTED
 _LEAST_LOOK = 4 * LEAST
@@ -73,7 +73,7 @@ def audit_request(goal: Goal, events: Events, *, success_criteria: Sequence[str]
 
 
 def audit_prompt(
-    request: AuditRequest, *, nonce: str, max_tokens: int = DEFAULT_AUDIT_TOKENS, form: Form = AUDIT
+    request: AuditRequest, *, nonce: str, max_tokens: int = DEFAULT_AUDIT_TOKENS, form: AuditForm = AUDIT
 ) -> str:
     """Return the prompt of one audit. Together with the form's rules it takes at most `max_tokens`, by our estimate.
 
@@ -93,27 +93,31 @@ def audit_prompt(
     changed = _listing(
         prompt_text.CHANGED, "changed", request.changed, max(_LISTED, min(room - _LEAST_ROOM, room // 20)), nonce
     )
-    room -= sum(price(part) + _BETWEEN for part in (*changed, *left))
+    room -= sum(price_of(part) + _BETWEEN for part in (*changed, *left))
     happened = render_trail(request.trail, nonce=nonce, room=room, deliverable=request.deliverable, stale=request.stale)
     return "\n\n".join([*goal, *changed, *left, prompt_text.HAPPENED, happened, form.question])
 
 
-def least_tokens(request: AuditRequest, form: Form = AUDIT) -> int:
+def least_tokens(request: AuditRequest, form: AuditForm = AUDIT) -> int:
     """Return the least `[judge] max_tokens` for an audit of this goal: its own text and a little evidence."""
     return -(-(_fixed(_goal_parts(request, "0" * 8), form) + _LEAST_ROOM) // TOKEN)
 
 
-def _fixed(goal: Sequence[str], form: Form) -> int:
+def _fixed(goal: Sequence[str], form: AuditForm) -> int:
     """Return the price of a prompt without evidence, and of its rules."""
-    return price("\n\n".join([*goal, prompt_text.HAPPENED, "", form.question])) + price(form.rules) + OVERHEAD * TOKEN
+    return (
+        price_of("\n\n".join([*goal, prompt_text.HAPPENED, "", form.question]))
+        + price_of(form.rules)
+        + OVERHEAD * TOKEN
+    )
 
 
-def audit_form(system_prompt: str | None) -> Form:
+def audit_form(system_prompt: str | None) -> AuditForm:
     """Return the form of an audit, with the goal's own rules if it has any."""
     return AUDIT if system_prompt is None else replace(AUDIT, rules=system_prompt)
 
 
-def opinion_form(claim: str, nonce: str) -> Form:
+def opinion_form(claim: str, nonce: str) -> AuditForm:
     """Return the form that asks whether a claim that the goal is blocked holds."""
     report = fenced("report", claim.strip(), _CLAIM, nonce)
     title = "It is reported that the work on this goal is blocked. The report is a claim, not evidence:"
@@ -136,7 +140,7 @@ def requested_observations(need: Sequence[str], request: AuditRequest) -> list[O
 
 def look_prompt(request: AuditRequest, wanted: Sequence[Observation], *, nonce: str, max_tokens: int) -> str:
     """Return the message with the requested observations, in at most `max_tokens`, shortened in the middle."""
-    room = max_tokens * TOKEN - price(prompt_text.second_look_prompt(_do_not_fit(len(wanted)))) - _BETWEEN
+    room = max_tokens * TOKEN - price_of(prompt_text.second_look_prompt(_do_not_fit(len(wanted)))) - _BETWEEN
     blocks: list[str] = []
     for number, item in enumerate(wanted):
         # A few readable observations are better than unreadable parts of all.
@@ -146,7 +150,7 @@ def look_prompt(request: AuditRequest, wanted: Sequence[Observation], *, nonce: 
             break
         block = observation_block(item, request.trail.read(item), allowance, nonce, request.stale)
         blocks.append(block)
-        room -= price(block) + _BETWEEN
+        room -= price_of(block) + _BETWEEN
     return prompt_text.second_look_prompt("\n\n".join(blocks))
 
 
@@ -179,7 +183,7 @@ def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
 def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str) -> list[str]:
     """Return one part with as many paths or names as fit, one per line; an empty list without items."""
     lines = "\n".join(" ".join(item.split()) for item in items)
-    return [f"{title}\n{fenced(name, lines, room - price(title) - 1, nonce)}"] if items else []
+    return [f"{title}\n{fenced(name, lines, room - price_of(title) - 1, nonce)}"] if items else []
 
 
 def _judged(request: AuditRequest) -> str:

@@ -95,21 +95,21 @@ BARRED = (
 
 
 @dataclass(frozen=True)
-class Form:
+class AuditForm:
     """A question to a judge: the system prompt before goal and evidence, and what is asked after them."""
 
     rules: str
     question: str
 
 
-AUDIT = Form(JUDGE_SYSTEM_PROMPT, ANSWER_FORMAT)
+AUDIT = AuditForm(JUDGE_SYSTEM_PROMPT, ANSWER_FORMAT)
 """Asks whether the goal is provably done."""
 
-OPINION = Form(CONFIRM_SYSTEM_PROMPT, CONFIRM_FORMAT)
+OPINION = AuditForm(CONFIRM_SYSTEM_PROMPT, CONFIRM_FORMAT)
 """Asks whether the goal is blocked."""
 
 
-def repair_prompt(reason: str, form: Form = AUDIT) -> str:
+def repair_prompt(reason: str, form: AuditForm = AUDIT) -> str:
     """Return the message after an unreadable answer."""
     return f"That answer cannot be used. {reason} Audit the same goal and evidence again.\n\n{form.question}"
 

@@ -10,7 +10,7 @@ from typing import Any
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import normalised
-from goalrunner.judge.text_matching import Output, forms_of
+from goalrunner.judge.text_matching import OutputText, forms_of
 from goalrunner.judge.verdict_parser import JudgeOutcome
 
 Replay = Callable[[Observation, Any], Awaitable[Observation | None]]
@@ -74,13 +74,13 @@ def same_words(quote: str, output: str) -> str:
     Return the quote itself if the output contains it, or has no such lines.
     """
     forms = forms_of(quote)
-    if any(Output(output).holds(form) for form in forms):
+    if any(OutputText(output).holds(form) for form in forms):
         return quote
     lines = output.splitlines()[-_SEARCHED:]
     quoted = [normalised(line) for line in quote.splitlines() if line.strip()]
     wanted, steady = forms_of("\n".join(quoted)), [normalised(line) for line in lines]
     for at in range(len(lines) - len(quoted) + 1):
-        shown = Output("\n".join(steady[at : at + len(quoted)]))
+        shown = OutputText("\n".join(steady[at : at + len(quoted)]))
         if any(shown.holds(form) for form in wanted):
             return "\n".join(lines[at : at + len(quoted)])
     return quote

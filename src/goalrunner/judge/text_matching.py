@@ -89,7 +89,7 @@ _MEANT = {"n": "\n", "r": "", "t": "\t"}
 _QUOTES = dict(zip("\"'“‘„«", "\"'”’“»", strict=True))
 
 
-class Output:
+class OutputText:
     """An output in which quotes are searched: as it is and, if that fails, without the numbers of its lines."""
 
     def __init__(self, output: str) -> None:
@@ -177,7 +177,7 @@ _ESCAPED_BREAK = re.compile(r"\\[abefnrtv]")
 _QUOTING = str.maketrans(dict.fromkeys("\"'`\\", None))
 
 
-class Command:
+class CommandText:
     """The words of a command line, without quoting and signs."""
 
     def __init__(self, command: str) -> None:

@@ -181,14 +181,14 @@ def parse_reply(text: str) -> JudgeOutcome:
     missing = "" if _plain(outcome.missing) in _NOTHING else outcome.missing
     blocked = "" if _plain(outcome.blocked) in _NOT_BLOCKED else outcome.blocked
     outcome = outcome.model_copy(update={"missing": missing, "blocked": blocked})
-    return outcome if outcome.need else settled(outcome)
+    return outcome if outcome.need else settled_outcome(outcome)
 
 
 def _plain(text: str) -> str:
     return text.strip(_DECORATION).lower()
 
 
-def settled(outcome: JudgeOutcome) -> JudgeOutcome:
+def settled_outcome(outcome: JudgeOutcome) -> JudgeOutcome:
     """Return the answer as a verdict without its requests. Raise UnreadableReplyError if it contradicts itself."""
     if outcome.need and not (outcome.criteria or outcome.missing or outcome.blocked):
         raise UnreadableReplyError("The answer asks for observations and gives no verdict.")

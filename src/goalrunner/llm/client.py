@@ -18,7 +18,7 @@ from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import RetryScheduled, report
+from goalrunner.core.ports import RetryScheduled, report_activity
 from goalrunner.llm.failure import RETRIES, TRANSIENT, Endpoint, FailureKind, ProviderFailure, explain, pause_before
 
 DEFAULT_TIMEOUT = 600.0
@@ -232,7 +232,7 @@ class LLM:
                 pause = pause_before(retry, failure.retry_after)
                 reason = f"{failure.status} {failure.kind}" if failure.status else str(failure.kind)
             request.spent = request.spent + Usage(retries=1)
-            report(RetryScheduled(reason, pause, retry, RETRIES))
+            report_activity(RetryScheduled(reason, pause, retry, RETRIES))
             await sleep(pause)
 
     async def attempt(self, request: Request) -> Reply:

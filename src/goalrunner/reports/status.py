@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from goalrunner.core.errors import listed, ways_on
+from goalrunner.core.errors import quoted_list, ways_on
 from goalrunner.core.labels import Label, label_in
 from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
@@ -254,7 +254,7 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
     if paths := [line.rpartition(" (")[0] for line in changes if line.endswith(_NOT_EDITABLE)]:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         start = f", then: goal run {file}" if summary.goal_file else ""
-        yield "or allow", f"editable = [..., {listed(paths[:_NAMED])}]{more} in [workspace]{start}"
+        yield "or allow", f"editable = [..., {quoted_list(paths[:_NAMED])}]{more} in [workspace]{start}"
     if wrong_keys:
         yield "correct", f"{wrong_keys} in {file}"
     if wrong_keys is not None or _failed_early(summary):

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
-from goalrunner.core.errors import UsageError, listed, nearest
+from goalrunner.core.errors import UsageError, nearest, quoted_list
 from goalrunner.core.observation import FORGEABLE, Observation, Trail
 from goalrunner.core.trail_builder import TrailBuilder
 from goalrunner.transcripts.source import HINT, STDIN, Deliverable, Source, Texts
@@ -171,7 +171,7 @@ def _chosen(source: Source, name: str | None) -> tuple[str, Reader]:
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"valid: {', '.join(known)}"
-            raise UsageError(f"{listed([name])} is not a format of transcripts", hint)
+            raise UsageError(f"{quoted_list([name])} is not a format of transcripts", hint)
         return name, known[name]
     for found, reader in _readers():
         if reader.matches(source):

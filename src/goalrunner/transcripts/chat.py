@@ -11,14 +11,14 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.messages import (
     KNOWN_BLOCKS,
     ROLES,
-    as_json,
-    as_text,
     at,
+    block_text,
     clean,
     exit_fact,
     facts_of,
+    integer_of,
     items,
-    number,
+    json_of,
     text,
     text_of,
     unknown_block,
@@ -137,7 +137,7 @@ class Inspect(ChatReader):
             raise source.error(f"the library of Inspect cannot read the log: {error}") from error
         for message in messages:
             if message["role"] == "tool":
-                output = as_text(message["content"]) or text(at(message, "error", "message"))
+                output = block_text(message["content"]) or text(at(message, "error", "message"))
                 facts = ("error",) if message.get("error") else ()
                 tool = text(message.get("function"))
                 self.trail.result(text(message.get("tool_call_id")), output, facts, tool=tool)
@@ -165,8 +165,8 @@ def _response_text(response: Any) -> str:
     """Return the text of a function response."""
     for key in ("output", "error", "content"):
         if at(response, key) is not None:
-            return as_text(response[key])
-    return as_text(response) if isinstance(response, str) else as_json(response)
+            return block_text(response[key])
+    return block_text(response) if isinstance(response, str) else json_of(response)
 
 
 def _shell_fact(tool: str, output: str) -> tuple[str, ...]:
@@ -252,7 +252,7 @@ class Qwen(RowReader):
     def add(self, row: Any) -> None:
         trail, kind, inner = self.trail, row["type"], bool(row.get("isSidechain"))
         if kind == "system" and row.get("subtype") == "chat_compression":
-            trail.said(as_json(row.get("systemPayload")), summary=True)
+            trail.said(json_of(row.get("systemPayload")), summary=True)
         if kind not in self._MESSAGES:
             return
         parts = items(row["message"]["parts"])
@@ -290,7 +290,7 @@ class OpenCode(RowReader):
                 self.trail.said(text(part.get("text")), summary=row["info"].get("summary") is True)
             elif at(part, "type") == "tool" and at(part, "state", "status") in ("completed", "error"):
                 state, identifier = part["state"], text(part.get("callID"))
-                code, failed = number(at(state, "metadata", "exit")), state["status"] == "error"
-                output = as_text(state.get("output")) or as_text(state.get("error"))
+                code, failed = integer_of(at(state, "metadata", "exit")), state["status"] == "error"
+                output = block_text(state.get("output")) or block_text(state.get("error"))
                 self.trail.called(identifier, text(part.get("tool")), state.get("input") or {})
                 self.trail.result(identifier, output, exit_fact(code) or facts_of(output, failed=failed))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from goalrunner.core.messages import as_text, at, exit_fact, items, number, parsed, text
+from goalrunner.core.messages import at, block_text, exit_fact, integer_of, items, parsed, text
 from goalrunner.core.observation import Trail
 from goalrunner.core.summary import EvidenceIndex
 from goalrunner.records.artifacts import ArtifactStore, read_message
@@ -18,7 +18,7 @@ from goalrunner.transcripts.source import Deliverable, Source
 
 def _ended(*codes: Any) -> tuple[str, ...]:
     """Return the fact of the first exit code. The code -1 of a command that still runs is ignored."""
-    return exit_fact(*(code for code in map(number, codes) if code is not None and code >= 0))
+    return exit_fact(*(code for code in map(integer_of, codes) if code is not None and code >= 0))
 
 
 class OpenHands(RowReader):
@@ -40,7 +40,7 @@ class OpenHands(RowReader):
         trail, identifier, tool = self.trail, text(row.get("tool_call_id")), text(row.get("tool_name"))
         match row["kind"]:
             case "MessageEvent" if row["source"] == "agent":
-                trail.said(as_text(at(row, "llm_message", "content")))
+                trail.said(block_text(at(row, "llm_message", "content")))
             case "MessageEvent" if row["source"] == "user":
                 trail.user()
             case "ActionEvent":
@@ -57,12 +57,12 @@ class OpenHands(RowReader):
             case "Condensation" | "CondensationSummaryEvent":
                 trail.said(text(row.get("summary")), summary=True)
             case "ACPToolCallEvent" if row.get("status") in ("completed", "failed"):
-                output = as_text(row.get("content")) or as_text(row.get("raw_output"))
+                output = block_text(row.get("content")) or block_text(row.get("raw_output"))
                 trail.called(identifier, text(row.get("tool_kind")) or "tool", row.get("raw_input") or {})
                 trail.result(identifier, output, ("error",) if row.get("is_error") else ())
 
     def _observed(self, identifier: str, tool: str, observation: Any) -> None:
-        kind, output = text(at(observation, "kind")), as_text(at(observation, "content"))
+        kind, output = text(at(observation, "kind")), block_text(at(observation, "content"))
         if kind == "FinishObservation" or kind in self._REPORTS:
             self.trail.said(output, summary=kind != "FinishObservation")
             return
@@ -121,22 +121,22 @@ class OpenHandsV0(RowReader):
             self.trail.said(text(at(args, "content")))
         elif kind == "finish":
             said = text(at(args, "final_thought")) or text(at(args, "message")) or text(event.get("message"))
-            self.trail.said(said or as_text(at(args, "outputs")))
+            self.trail.said(said or block_text(at(args, "outputs")))
         elif kind == "condensation":
             self.trail.said(text(at(args, "summary")), summary=True)
         elif kind not in self._NO_CALLS and isinstance(args, dict):
             given = {key: value for key, value in args.items() if key not in self._NO_ARGUMENTS and value is not None}
-            self.trail.called(str(number(event.get("id"))), kind, given, summary=kind == "delegate")
+            self.trail.called(str(integer_of(event.get("id"))), kind, given, summary=kind == "delegate")
 
     def _observed(self, kind: str, event: dict[str, Any]) -> None:
-        output, extras = as_text(event.get("content")), event.get("extras")
+        output, extras = block_text(event.get("content")), event.get("extras")
         if kind in ("condense", "delegate", "agent_delegate"):
-            self.trail.said(output or as_text(at(extras, "outputs")), summary=True)
+            self.trail.said(output or block_text(at(extras, "outputs")), summary=True)
         elif kind not in self._NO_RESULTS:
             facts = _ended(at(extras, "metadata", "exit_code"), at(extras, "exit_code"))
             if kind in ("error", "user_rejected"):
                 facts = ("denied",) if kind == "user_rejected" else ("error",)
-            self.trail.result(str(number(event.get("cause"))), output, facts, tool=kind)
+            self.trail.result(str(integer_of(event.get("cause"))), output, facts, tool=kind)
 
 
 def _history(row: Any) -> list[Any]:
@@ -207,7 +207,7 @@ class Acp(RowReader):
         # A call of another agent has the kind "think".
         self.trail.called(identifier, kind, arguments, summary=kind == "think", writes=changed)
         printed = [block for block in content if at(block, "type") == "content"]
-        output = as_text(printed) or as_text(at(raw, "output") if isinstance(at(raw, "output"), str) else raw)
+        output = block_text(printed) or block_text(at(raw, "output") if isinstance(at(raw, "output"), str) else raw)
         failed = ("error",) if call["status"] == "failed" else ()
         self.trail.result(identifier, output, exit_fact(at(raw, "exitCode"), at(raw, "exit_code")) or failed)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from goalrunner.core.messages import as_text, at, exit_fact, items, parsed, text
+from goalrunner.core.messages import at, block_text, exit_fact, items, parsed, text
 from goalrunner.core.observation import source_of
 from goalrunner.core.trail_builder import TrailBuilder
 from goalrunner.transcripts import RowReader
@@ -59,7 +59,7 @@ def add_item(trail: TrailBuilder, item: dict[str, Any]) -> None:
     if kind == "message" and item.get("role") == "user":
         trail.user()
     elif kind == "message" and item.get("role") == "assistant":
-        trail.said(as_text(item.get("content")))
+        trail.said(block_text(item.get("content")))
     elif kind in _AT_PROVIDER:
         _add_at_provider(trail, kind, item)
     elif found := _CALL.fullmatch(kind):
@@ -75,7 +75,7 @@ def _output(output: Any, *, shell: bool) -> tuple[str, tuple[str, ...]]:
     if isinstance(output, list) and output and all(isinstance(at(one, "stdout"), str) for one in output):
         printed = "\n".join(text(one["stdout"]) + text(one.get("stderr")) for one in output)
         return printed, exit_fact(at(output[-1], "outcome", "exit_code"))
-    found = as_text(output)
+    found = block_text(output)
     table = parsed(found) if shell else None
     if isinstance(at(table, "output"), str):
         return text(at(table, "output")), exit_fact(at(table, "metadata", "exit_code"))
@@ -106,8 +106,8 @@ def _add_at_provider(trail: TrailBuilder, kind: str, item: dict[str, Any]) -> No
     )
     failed = bool(item.get("error")) or item.get("status") == "failed"
     if isinstance(results, list):
-        results = "\n".join(text(at(one, "logs")) or as_text([one]) for one in results)
-    trail.result("", as_text(results), ("error",) if failed else ())
+        results = "\n".join(text(at(one, "logs")) or block_text([one]) for one in results)
+    trail.result("", block_text(results), ("error",) if failed else ())
 
 
 class Codex(RowReader):
@@ -137,7 +137,7 @@ class Codex(RowReader):
         if row["type"] == "compacted":
             self.trail.said(text(at(payload, "message")), summary=True)
         elif row["type"] == "response_item":
-            context = payload.get("role") == "user" and as_text(payload.get("content")).startswith(self._CONTEXT)
+            context = payload.get("role") == "user" and block_text(payload.get("content")).startswith(self._CONTEXT)
             if not context:
                 add_item(self.trail, payload)
 
@@ -165,14 +165,14 @@ class MiniSweAgent(ChatReader):
         return at(row, "role") in self._ROLES or is_item
 
     def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
-        role, said = row.get("role"), as_text(row.get("content"))
+        role, said = row.get("role"), block_text(row.get("content"))
         failed = ("error",) if at(row, "extra", "exception_info") else ()
         if role not in self._ROLES and row.get("object") == "response":
             for item in items(row.get("output")):
                 if isinstance(item, dict):
                     add_item(self.trail, item)
         elif role not in self._ROLES:
-            output = as_text(row.get("output"))
+            output = block_text(row.get("output"))
             self.trail.result(text(row.get("call_id")), output, failed or self._code(row), tool="bash")
         elif role == "tool" or (role == "user" and self._code(row)):
             identifier = text(row.get("tool_call_id")) if role == "tool" else ""
@@ -188,7 +188,7 @@ class MiniSweAgent(ChatReader):
 
     def _code(self, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the exit code of a message that is the output of a command, as a fact; empty for other messages."""
-        found = self._OUTPUT.match(as_text(row.get("content")) or as_text(row.get("output")))
+        found = self._OUTPUT.match(block_text(row.get("content")) or block_text(row.get("output")))
         return exit_fact(at(row, "extra", "returncode"), int(found[1]) if found else None)
 
 
@@ -257,12 +257,12 @@ class Atif(RowReader):
         if kind == "user" and not copied:
             self.trail.user()
         elif kind == "agent":
-            self.trail.said(as_text(row.get("message")), summary=copied)
+            self.trail.said(block_text(row.get("message")), summary=copied)
         for call in calls:
             given = call.get("arguments") or {}
             self.trail.called(text(call.get("tool_call_id")), text(call.get("function_name")), given)
         for result in items(at(row, "observation", "results")):
-            output, identifier = as_text(at(result, "content")), text(at(result, "source_call_id"))
+            output, identifier = block_text(at(result, "content")), text(at(result, "source_call_id"))
             if not identifier and len(calls) == 1:
                 identifier = text(calls[0].get("tool_call_id"))
             # An action of the system, such as a summary of the conversation, is not a result of a tool.

@@ -85,7 +85,7 @@ def scripts_at_start(
 
 def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     roles = check_files(spec, workspace)
-    texts = "\n".join(text_of(workspace / path) for path, role in roles.items() if role in NAMED)
+    texts = "\n".join(file_text(workspace / path) for path, role in roles.items() if role in NAMED)
     return variables_named(texts), roles
 
 
@@ -173,7 +173,7 @@ def package_scripts(text: str) -> dict[str, str]:
         return {}
 
 
-def text_of(path: Path) -> str:
+def file_text(path: Path) -> str:
     """Return the text of a file; empty if it cannot be read."""
     try:
         if not path.is_file():
@@ -247,7 +247,7 @@ class _Found:
         if lost and lost.how == "|" and lost.instead.partition(" ")[0] in _COMPARES:
             self.add("named" if is_check else "compared", () if depth else (path,))
             return
-        text = text_of(self._workspace / path)
+        text = file_text(self._workspace / path)
         is_shell = program.name in (*SHELLS, "source", ".") or path.endswith(".sh") or _SHELL.match(text) is not None
         if depth and not (is_shell or is_check):
             return  # it may be the work itself
@@ -265,11 +265,11 @@ class _Found:
         if program.name in PACKAGE_MANAGERS:
             operands = [word for word in words if not word.startswith("-") and word not in ("run", "run-script")]
             name = "test" if operands[:1] == ["t"] else "".join(operands[:1])
-            return [package_scripts(text_of(place / "package.json")).get(name, "")]
+            return [package_scripts(file_text(place / "package.json")).get(name, "")]
         if program.name not in MAKE or any(word.startswith(_ELSEWHERE) for word in words):
             return []
         makefile = makefile_in(place)
-        text = text_of(place / makefile) if makefile else ""
+        text = file_text(place / makefile) if makefile else ""
         for included in " ".join(_INCLUDE.findall(text)).split():
             self.add("started", _existing(self._workspace, folder, [included]))
         if makefile:

@@ -25,7 +25,7 @@ _LEADING = (_OWN, os.path.dirname(asyncio.__file__), "<frozen importlib")  # noq
 """Files whose frames lie between a traceback's top and the validator."""
 
 
-def outcome_of(value: object) -> tuple[str, str]:
+def callable_outcome(value: object) -> tuple[str, str]:
     """Return the reason ("passed", "red" or "invalid_result") and the feedback for what a validator returned.
 
     True and False count, a dict of `passed` (a bool) and perhaps `feedback` (str or None) and `evidence` (a list of str such
@@ -141,7 +141,7 @@ def answer(request: dict[str, Any]) -> tuple[str, str]:
         value = function(*arguments_of(function, request["response"], agent))
         # Within the try: a returned object may have methods that raise.
         value = asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
-        return score_of(value) if request["scores"] else outcome_of(value)
+        return score_of(value) if request["scores"] else callable_outcome(value)
     except Exception as error:
         return "crashed", traceback_end(error)
 

@@ -25,7 +25,7 @@ from goalrunner.core.verdict import (
 )
 from goalrunner.system.launcher import in_thread
 from goalrunner.validators import child
-from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
+from goalrunner.validators.child import arguments_of, callable_outcome, traceback_end
 from goalrunner.validators.spec_validator import (
     Answer,
     NamedValidator,
@@ -148,7 +148,7 @@ class CallableValidator(NamedValidator):
     async def validate(self, context: ValidationContext) -> Answer:
         """Call it once; there is no output file."""
         began = time.monotonic()
-        outcome, failure, why = await called(self._function, context, self._timeout, outcome_of)
+        outcome, failure, why = await called(self._function, context, self._timeout, callable_outcome)
         result = self._answered(*((failure, why) if outcome is None else cast("tuple[Reason, str]", outcome)))
         return result.model_copy(update={"duration": time.monotonic() - began}), None
 

@@ -20,7 +20,7 @@ from goalrunner.core.tools import (
     TEST_RUNNERS,
 )
 from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
-from goalrunner.validators.check_files import lines_followed, text_of
+from goalrunner.validators.check_files import file_text, lines_followed
 from goalrunner.validators.runners import CARGO_RESULT, GO_PACKAGE, READERS, Call, Summary
 from goalrunner.validators.spec_validator import text_of_end
 
@@ -106,7 +106,7 @@ class SuiteReader:
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment in which `go test` names its tests, unless the user's settings of go have GOFLAGS."""
         settings = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or "/") / ".config") / "go/env"
-        if not self._names_go or "GOFLAGS=" in text_of(Path(env.get("GOENV") or settings)):
+        if not self._names_go or "GOFLAGS=" in file_text(Path(env.get("GOENV") or settings)):
             return dict(env)
         return {**env, "GOFLAGS": f"{env.get('GOFLAGS', '')} -v".strip()}
 
@@ -227,8 +227,8 @@ def _of_cargo(output: str) -> tuple[str, list[str]]:
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     """Return what a validator runs, as far as it can be found, with the options of pytest in the project's configuration."""
-    found = [*lines_followed(spec, workspace), *(text_of(cwd / name) for name in _SETTINGS)]
-    return "\n".join(filter(None, (*found, *_ADDOPTS.findall(text_of(cwd / "pyproject.toml")))))
+    found = [*lines_followed(spec, workspace), *(file_text(cwd / name) for name in _SETTINGS)]
+    return "\n".join(filter(None, (*found, *_ADDOPTS.findall(file_text(cwd / "pyproject.toml")))))
 
 
 _ENVIRONMENTAL = re.compile(
