@@ -137,7 +137,7 @@ def test_a_response_is_judged_where_the_goal_says_so(folder: Path, capsys: pytes
         ),
         (
             ["none.json", "--objective", "x", "--judge", "a/b"],
-            "none.json: no such file or run\ngoal list shows the runs\n",
+            "none.json: no such file or run\ngoal list --all shows the runs\n",
         ),
     ],
 )

@@ -29,7 +29,7 @@ REPORTS = Path(__file__).with_name("reports")
 SCREENS = Path(__file__).with_name("screens")
 NAMES = sorted(folder.name for folder in RUNS.iterdir())
 
-LIST = ("list",)
+LIST = ("list", "--all")
 """The command line that lists all recorded runs, whose workspaces differ."""
 _AGE = re.compile(r"\d+ (?:s|min|h|days?) ago *")
 _FOLDER_TIME = 1_795_000_000

@@ -19,7 +19,6 @@ from goalrunner.core.events import RunEnded
 from goalrunner.core.outcome import FINAL, GoalStatus, StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.core.summary import evidence_of
 from goalrunner.engine.approvals import decision_on, record_answer
 from goalrunner.engine.journal import RunJournal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
@@ -93,7 +92,7 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
         elif approval.kind == "complete":
             patch = await round_patch(snapshots_of(read_records(folder.events)), home, environ)
             preview, changed = patch.text, tuple(change.path for change in patch.changes)
-    evidence = evidence_of(read_records(folder.events))[1] if approval.kind == "complete" else ()
+    evidence = load_run(folder).outcome(folder).evidence if approval.kind == "complete" else ()
     return ApprovalRequest(approval, preview, changed, evidence)
 
 

@@ -20,7 +20,7 @@ from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, ways_on
-from goalrunner.core.events import RunEnded, RunResumed, RunRules
+from goalrunner.core.events import Account, RunEnded, RunResumed, RunRules
 from goalrunner.core.fold import with_cut
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import lifting, shortfall, shortfalls
@@ -222,57 +222,76 @@ class EarlierRun:
 
     async def resume(self) -> PreparedRun:
         """Open the run again from its loaded log, and record that it was resumed. Raise GoalError."""
-        folder, loaded, options, state = self.folder, self.loaded, self.options, self.loaded.state
-        refuse_final(state)
-        values = dict(self.limits)
-        allowed = values.pop("allow_unenforced", None)
-        if isinstance(allowed, tuple):
-            values["unenforced"] = tuple(dict.fromkeys((*state.plan.unenforced, *allowed)))
-        plan = state.plan.model_copy(update=values)
-        _refuse_low_limits(state, plan)
-        _refuse_other_start(folder, loaded, options.handed(self.goal) if self.goal else ())
-        goal = self.goal or frozen_goal(folder, options.environ, loaded.goal_file)
+        loaded, options = self.loaded, self.options
+        refuse_final(loaded.state)
+        plan = self._plan()
+        _refuse_low_limits(loaded.state, plan)
+        _refuse_other_start(self.folder, loaded, options.handed(self.goal) if self.goal else ())
+        goal = self.goal or frozen_goal(self.folder, options.environ, loaded.goal_file)
         config = resolve(goal, replace(options, goal_file=loaded.goal_file))
         findings = readiness(config)
         refuse_unready(config, findings)
-        prepared = open_run(config, findings, folder, loaded)
-        run, left = prepared.run, prepared.run.resumption
+        prepared = open_run(config, findings, self.folder, loaded)
         try:
             config.refuse_shared_workspace()
-            if isinstance(run.conversation, Resumable) and left.chat:
-                run.conversation.load(left.chat, left.unfinished, run.recorder)
-            totals = config.agent.totals if config.agent and left.unfinished.session is not None else frozenset()
-            in_flight = {} if options.live else cut_calls(run.state, left.chat, totals)
-            for account, usage in in_flight.items():
-                if usage.cost_usd is None and account in config.models:
-                    # An estimate without dollars would make the cost of the run unknown.
-                    cost = config.models[account].cost_of(usage)
-                    in_flight[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
-            if state.external:  # only a model of this process can estimate the call that was cut
-                _refuse_low_limits(with_cut(run.state, in_flight), plan)
-            for observer in options.observers:
-                if isinstance(observer, Rejoining):
-                    observer.on_state(run.state)
-            seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
-            sandbox = config.sandbox.notes() if config.sandbox_name != state.sandbox else ()
-            begun = RunResumed(
-                plan=plan,
-                version=VERSION,
-                note=self.note,
-                in_flight=in_flight,
-                deadline_at=deadline_at(run.parts.clock.now(), seconds),
-                notes=(*sandbox, *prepared.notes),
-                sandbox=config.sandbox_name,
-            )
-            try:
-                await run.resume(begun)
-            finally:
-                if run.state.status is GoalStatus.RUNNING and folder.outcome.exists():  # even without a new summary
-                    folder.outcome.replace(folder.earlier_outcome)
+            await self._go_on(prepared, plan)
         except BaseException:
             prepared.close()
             raise
         return prepared
+
+    def _plan(self) -> RunRules:
+        """Return the rules of the run with the new limits."""
+        plan = self.loaded.state.plan
+        limits = dict(self.limits)
+        allowed = limits.pop("allow_unenforced", None)
+        if isinstance(allowed, tuple):
+            limits["unenforced"] = tuple(dict.fromkeys((*plan.unenforced, *allowed)))
+        return plan.model_copy(update=limits)
+
+    async def _go_on(self, prepared: PreparedRun, plan: RunRules) -> None:
+        """Give the conversation its chat, and record that the run was resumed."""
+        run, config, folder = prepared.run, prepared.config, self.folder
+        earlier = run.resumption
+        if isinstance(run.conversation, Resumable) and earlier.chat:
+            run.conversation.load(earlier.chat, earlier.unfinished, run.recorder)
+        in_flight = {} if self.options.live else _interrupted_calls(prepared)
+        if self.loaded.state.external:  # only a model of this process can estimate the call that was cut
+            _refuse_low_limits(with_cut(run.state, in_flight), plan)
+        for observer in self.options.observers:
+            if isinstance(observer, Rejoining):
+                observer.on_state(run.state)
+        seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
+        is_new_sandbox = config.sandbox_name != self.loaded.state.sandbox
+        resumed = RunResumed(
+            plan=plan,
+            version=VERSION,
+            note=self.note,
+            in_flight=in_flight,
+            deadline_at=deadline_at(run.parts.clock.now(), seconds),
+            notes=(*(config.sandbox.notes() if is_new_sandbox else ()), *prepared.notes),
+            sandbox=config.sandbox_name,
+        )
+        try:
+            await run.resume(resumed)
+        finally:
+            if run.state.status is GoalStatus.RUNNING and folder.outcome.exists():  # even without a new summary
+                folder.outcome.replace(folder.earlier_outcome)
+
+
+def _interrupted_calls(prepared: PreparedRun) -> dict[Account, Usage]:
+    """Return the estimated usage of the calls that were cut, by account."""
+    run, config = prepared.run, prepared.config
+    earlier = run.resumption
+    has_session = earlier.unfinished.session is not None
+    totals = config.agent.totals if config.agent and has_session else frozenset()
+    calls = cut_calls(run.state, earlier.chat, totals)
+    for account, usage in calls.items():
+        if usage.cost_usd is None and account in config.models:
+            # An estimate without dollars would make the cost of the run unknown.
+            cost = config.models[account].cost_of(usage)
+            calls[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
+    return calls
 
 
 def _refuse_low_limits(state: RunState, plan: RunRules) -> None:

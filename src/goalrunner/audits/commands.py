@@ -12,17 +12,33 @@ from goalrunner.app.goal_models import judged_by
 from goalrunner.audits import canaries
 from goalrunner.audits.canaries import EXAMPLE, MUTATIONS, CanaryReport
 from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
-from goalrunner.audits.transcript_audits import AuditJob, Auditor, Policy, check_judges, find_transcripts, goal_beside
+from goalrunner.audits.transcript_audits import (
+    AuditJob,
+    Auditor,
+    Policy,
+    audit_transcript,
+    check_judges,
+    find_transcripts,
+    goal_beside,
+)
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
-from goalrunner.cli.status import EXIT_CODES, audit_goal
-from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, one_line, table
 
+_EXIT_CODES = {
+    "complete": 0,
+    "not complete": 1,
+    "unreadable": 1,
+    "not audited": 1,
+    "judge failed": int(ExitCode.FAILED),
+}
+"""By the result of an audit."""
 _SPENT_EARLIER = {"usage": Usage(), "seconds": 0.0}
 """What a verdict of an earlier call costs now."""
 _RATE = options.checked(lambda text: rate if 0 <= (rate := float(text)) <= 1 else None, "a number from 0 to 1")
@@ -30,6 +46,71 @@ _STRICT = "the judge also refuses the unchanged copy, so its other answers say l
 
 VerdictsFile = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
 Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", parser=COUNT)]
+
+
+def judge_transcript(
+    target: str | None,
+    goal: Goal,
+    *,
+    format_: str | None,
+    base: str | None,
+    goal_file: Path | None,
+    junit: Path | None,
+    json: bool,
+) -> int:
+    """Judge one transcript and print the result, as `goal status` does; with `base`, run the validators, too."""
+    from goalrunner.app.run_options import RunOptions
+    from goalrunner.audits.pages import audit_facts, audit_value, audits_junit
+    from goalrunner.audits.revision_checks import check_revision
+
+    transcript = _transcript(target)
+    copy = output.ResultFile(junit, option="--junit") if junit else None
+    checks = None
+    if base is not None:
+        checks = main.wait_for(check_revision(goal, base, RunOptions(home=runs.home(), goal_file=goal_file)))
+    result = main.wait_for(audit_transcript(AuditJob(transcript, goal, format_), checks))
+    if copy is not None:
+        copy.write(audits_junit([result]))
+    not_run = bool(goal.validators) and base is None
+    output.say(audit_value(result) if json else output.laid_out(audit_facts(result, not_run=not_run)))
+    return _EXIT_CODES[result.result]
+
+
+def _transcript(target: str | None) -> str:
+    if target is None:
+        raise UsageError("no transcript is given", "goal status TRANSCRIPT --objective TEXT --judge MODEL")
+    file, _, _ = target.rpartition("#")  # FILE#NAME is one conversation of a file
+    if target == options.STDIN or os.path.exists(target) or os.path.exists(file):  # noqa: PTH110 - never raises
+        return target
+    try:
+        return str(runs.find(target).transcript)
+    except RunNotFound:
+        raise UsageError(f"{target}: no such file or run", "goal list --all shows the runs") from None
+
+
+def audit_goal(
+    objective: str | None,
+    goal_file: Path | None,
+    judge: str | None,
+    workspace: str | None = None,
+    validators: list[str] | None = None,
+) -> Goal:
+    """Return the goal to judge by. It needs a judge, but neither an agent nor a validator. Raise UsageError."""
+    if objective is None and goal_file is None:
+        raise UsageError("no objective to judge the transcript by", "add --objective TEXT or --goal FILE")
+    given = {
+        "objective": objective,
+        "judge.model": judge,
+        "workspace.path": workspace,
+        "validators": validators or None,
+    }
+    return judged_by(goals.resolved(goal_file, given))
+
+
+def _budget(tokens: str | None, cost: str | None, unenforced: list[str] | None = None) -> Budget:
+    """Return the budget that options name. Raise GoalFileError, as for a goal file."""
+    given = {"budget.tokens": tokens, "budget.cost_usd": cost, "budget.allow_unenforced": unenforced or None}
+    return goals.resolved(None, {"objective": "a budget", **given}).budget
 
 
 def audit(
@@ -63,7 +144,7 @@ def audit(
     wanted = (("--junit", junit, audits_junit), ("--html", html, audits_page))
     copies = [(output.ResultFile(path, option=option), text) for option, path, text in wanted if path]
     kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
-    budget = goals.budget_of(tokens, cost)
+    budget = _budget(tokens, cost)
     check_judges(todo, budget)
     auditor = Auditor(kept, Spending(budget), on_end=_report_end)
     found = [
@@ -73,7 +154,7 @@ def audit(
     output.say(rows if json else audits_table(found, output.columns()))
     for copy, text in copies:
         copy.write(text(found))
-    return max(EXIT_CODES[one.result] for one in found)
+    return max(_EXIT_CODES[one.result] for one in found)
 
 
 def _report_end(number: int, of: int, audit: TranscriptAudit) -> None:
@@ -113,7 +194,7 @@ def calibrate(
 
     policies = cast("list[Policy]", policy or ["bounded"])
     series = list(dict.fromkeys(Series(model, name) for model in judge for name in policies))
-    budget = goals.budget_of(tokens, cost, allow_unenforced)
+    budget = _budget(tokens, cost, allow_unenforced)
     require_libraries()
     page = output.ResultFile(html, {"the dataset": dataset}, "--html") if html is not None else None
     digest = hashlib.sha256(os.path.realpath(dataset).encode(errors="surrogateescape")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Driving a run with its progress shown, asking at its terminal, and writing its outcome and the files for CI systems."""
+"""Driving a run with its progress shown, asking at its terminal, and writing its outcome."""
 
 from __future__ import annotations
 

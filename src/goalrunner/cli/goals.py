@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from goalrunner.app.project import Installed
     from goalrunner.core.goal import Goal
-    from goalrunner.core.goal_tables import Budget
 
 DEFAULT = "goal.toml"
 PYPROJECT = "pyproject.toml"
@@ -109,9 +108,3 @@ def choose_agent(agents: Sequence[Installed], *, ask: bool) -> Installed | None:
     output.complain("\n".join(["Agents that can be used here:", *rows]))
     known = {agent.name: agent for agent in reversed(agents)} | {str(n): one for n, one in enumerate(agents, 1)}
     return known[output.typed(f"Agent [1-{len(agents)}, default 1]: ", "1", known.__contains__)]
-
-
-def budget_of(tokens: str | None, cost: str | None, unenforced: list[str] | None = None) -> Budget:
-    """Return the budget that options name. Raise GoalFileError, as for a goal file."""
-    given = {"budget.tokens": tokens, "budget.cost_usd": cost, "budget.allow_unenforced": unenforced or None}
-    return resolved(None, {"objective": "a budget", **given}).budget

@@ -12,6 +12,7 @@ from typer import Argument, BadParameter, Option
 
 from goalrunner.core.errors import GoalError, quoted
 
+STDIN = "-"  # names stdin in place of a file
 _LONGEST = 1e9  # seconds
 
 T = TypeVar("T")

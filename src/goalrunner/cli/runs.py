@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from goalrunner.core.events import Record
-    from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.core.run_state import RunState
     from goalrunner.records.run_folder import RunFolder
 
 
@@ -50,16 +48,6 @@ def records(folder: RunFolder) -> Iterator[Record]:
     from goalrunner.records.event_log import read_records
 
     return read_records(folder.events)
-
-
-def result(folder: RunFolder) -> tuple[RunState, GoalOutcome]:
-    """Return the state at the end of a run's log, and the outcome with its evidence. Raise UsageError for an empty log."""
-    from goalrunner.core.summary import evidence_of, outcome_of
-
-    state, rows = evidence_of(records(folder))
-    if state is None:
-        raise UsageError(f"the log of run {folder.run_id} has no events", f"goal show {folder.run_id} --path")
-    return state, outcome_of(state, str(folder.path)).model_copy(update={"evidence": rows})
 
 
 def is_file(path: Any) -> bool:

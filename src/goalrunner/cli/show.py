@@ -61,13 +61,15 @@ def show(
         for line in lines if json else events_text(runs.records(folder), output.columns()):
             output.say(line)
     elif evidence:
+        from goalrunner.app.previous_run import load_run
         from goalrunner.reports.review import evidence_facts, evidence_value
         from goalrunner.reports.status import label_lines
 
-        last, outcome = runs.result(folder)
-        found = (folder.run_id, last.verdict, outcome.evidence)
-        facts = [*evidence_facts(*found), *label_lines(outcome.labels, outcome.approvals)]
-        value = {**evidence_value(*found), **outcome.model_dump(mode="json", include={"labels", "approvals"})}
+        loaded = load_run(folder)
+        outcome = loaded.outcome(folder)
+        verdict = (folder.run_id, loaded.state.verdict, outcome.evidence)
+        facts = [*evidence_facts(*verdict), *label_lines(outcome.labels, outcome.approvals)]
+        value = {**evidence_value(*verdict), **outcome.model_dump(mode="json", include={"labels", "approvals"})}
         output.say(value if json else output.laid_out(facts))
     elif json:
         from goalrunner.app.previous_run import sub_goals

@@ -5,22 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from goalrunner.cli import goals, main, options, output, runs
+from goalrunner.cli import options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
-from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
+from goalrunner.core.errors import UsageError
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.exports.result_files import open_files
 
-if TYPE_CHECKING:
-    from goalrunner.core.goal import Goal
-
-STDIN = "-"
-
-EXIT_CODES = {"complete": 0, "not complete": 1, "unreadable": 1, "not audited": 1, "judge failed": int(ExitCode.FAILED)}
-"""By the result of an audit."""
 STATUSES = ("running", "complete", "capped", "blocked", "cancelled", "failed", "lost", "unreadable")
 
 _Target = Annotated[
@@ -54,7 +46,7 @@ def status(
     if list_formats:
         return _print_formats(json=json)
     judging = (objective, goal, judge, format_, workspace, base, validator or None)
-    if target != STDIN and all(value is None for value in judging):
+    if target != options.STDIN and all(value is None for value in judging):
         if junit or summary or gitlab:
             open_files(junit, summary, gitlab, asked_only=True).write(runs.find(target), sys.stdout)
         return runs.print_status(target, json=json)
@@ -62,23 +54,10 @@ def status(
         raise UsageError("validators need the git revision on which the work began", "add --base REV")
     if summary or gitlab:
         raise UsageError("--summary and --gitlab are for runs", "use --junit FILE or --json for a transcript")
-    transcript = _transcript(target)
+    from goalrunner.audits.commands import audit_goal, judge_transcript
+
     judged_by = audit_goal(objective, goal, judge, workspace, validator)
-    from goalrunner.audits.pages import audit_facts, audit_value, audits_junit
-    from goalrunner.audits.transcript_audits import AuditJob, audit_transcript
-
-    copy, checks = output.ResultFile(junit, option="--junit") if junit else None, None
-    if base is not None:
-        from goalrunner.app.run_options import RunOptions
-        from goalrunner.audits.revision_checks import check_revision
-
-        checks = main.wait_for(check_revision(judged_by, base, RunOptions(home=runs.home(), goal_file=goal)))
-    found = main.wait_for(audit_transcript(AuditJob(transcript, judged_by, format_), checks))
-    if copy is not None:
-        copy.write(audits_junit([found]))
-    not_run = bool(judged_by.validators) and base is None
-    output.say(audit_value(found) if json else output.laid_out(audit_facts(found, not_run=not_run)))
-    return EXIT_CODES[found.result]
+    return judge_transcript(target, judged_by, format_=format_, base=base, goal_file=goal, junit=junit, json=json)
 
 
 def _print_formats(*, json: bool) -> int:
@@ -90,39 +69,6 @@ def _print_formats(*, json: bool) -> int:
     value = [{"name": name, "description": description} for name, description in found]
     output.say(value if json else lines_text(rows))
     return 0
-
-
-def _transcript(target: str | None) -> str:
-    if target is None:
-        raise UsageError("no transcript is given", "goal status TRANSCRIPT --objective TEXT --judge MODEL")
-    # FILE#NAME is one conversation of a file.
-    if target == STDIN or os.path.exists(target) or os.path.exists(target.rpartition("#")[0]):  # noqa: PTH110 - never raises
-        return target
-    try:
-        return str(runs.find(target).transcript)
-    except RunNotFound:
-        raise UsageError(f"{target}: no such file or run", "goal list shows the runs") from None
-
-
-def audit_goal(
-    objective: str | None,
-    goal_file: Path | None,
-    judge: str | None,
-    workspace: str | None = None,
-    validators: list[str] | None = None,
-) -> Goal:
-    """Return the goal to judge by. It needs a judge, but neither an agent nor a validator. Raise UsageError."""
-    from goalrunner.app.goal_models import judged_by
-
-    if objective is None and goal_file is None:
-        raise UsageError("no objective to judge the transcript by", "add --objective TEXT or --goal FILE")
-    given = {
-        "objective": objective,
-        "judge.model": judge,
-        "workspace.path": workspace,
-        "validators": validators or None,
-    }
-    return judged_by(goals.resolved(goal_file, given))
 
 
 def _moment(text: str) -> datetime:

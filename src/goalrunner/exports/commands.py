@@ -40,11 +40,13 @@ def export(
         raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
     if base is not None and branch is None:
         raise UsageError("--base is where a branch begins, so it needs --branch", "add --branch NAME, or remove --base")
+    from goalrunner.app.previous_run import load_run
     from goalrunner.exports.change import RunChange
     from goalrunner.exports.markdown import summary_markdown
 
     folder = runs.find(run)
-    state, outcome = runs.result(folder)
+    loaded = load_run(folder)
+    state, outcome = loaded.state, loaded.outcome(folder)
     if not (outcome.passed or incomplete):
         reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
         error = GoalError(

@@ -36,6 +36,7 @@ class ResultFiles:
         """
         if not (self.copies or self.environ.keys() & _STEP):
             return
+        from goalrunner.app.previous_run import load_run
         from goalrunner.exports import annotations
         from goalrunner.exports.junit import junit_text
         from goalrunner.exports.markdown import summary_markdown
@@ -45,7 +46,8 @@ class ResultFiles:
         outcome = known
         try:
             if folder is not None:
-                state, outcome = runs.result(folder)
+                loaded = load_run(folder)
+                state, outcome = loaded.state, loaded.outcome(folder)
                 changed = _changed_files(folder, state)
         except (GoalError, OSError):
             if known is None:
