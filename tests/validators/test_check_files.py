@@ -30,6 +30,20 @@ ATTACKS = [
     ),
     _case("script behind cd", "sh c.sh", {"c.sh": "cd t && ./a.sh\n", "t/a.sh": ""}, named="c.sh", started="t/a.sh"),
     _case("sourced", "bash c.sh", {"c.sh": ". ./lib.sh\nrun\n", "lib.sh": ""}, named="c.sh", started="lib.sh"),
+    _case(
+        "functions and case",
+        "sh c.sh",
+        {"c.sh": "a() {\n  ./a.sh\n}\ncase $1 in\n  b) ./b.sh ;;\nesac\n", "a.sh": "", "b.sh": ""},
+        named="c.sh",
+        started="a.sh b.sh",
+    ),
+    _case(
+        "script with a line that is not understood",
+        "bash c.sh",
+        {"c.sh": "((i++))\nif true; then\n  ./a.sh\nfi\n", "a.sh": ""},
+        named="c.sh",
+        started="a.sh",
+    ),
     _case("started twice", "sh a.sh", {"a.sh": "sh b.sh\n", "b.sh": "sh a.sh\n"}, named="a.sh", started="b.sh"),
     _case(
         "checker of a script",

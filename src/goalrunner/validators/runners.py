@@ -97,49 +97,77 @@ def _counted(form: re.Pattern[str], noun: str = "") -> Callable[[str], Iterator[
     """Return a reader of a form with counts of tests, perhaps more of them, and counts of groups of tests."""
 
     def read(output: str) -> Iterator[Summary]:
-        for found in form.finditer(output):
-            parts = found.groupdict("")
+        for match in form.finditer(output):
+            parts = match.groupdict("")
+            tests = parts["tests"].replace(" | ", ", ").strip(", ")
             groups = parts.get("groups", "").strip(", ")
             more = re.findall(r"\d+ [a-z]+", parts.get("more", ""))
-            counts = ", ".join(filter(None, (parts["tests"].replace(" | ", ", ").strip(", "), *more)))
-            says = ", ".join(_BAD.findall(counts))
-            if not says and (bad := _BAD.search(groups)):
-                number = bad[0].partition(" ")[0]
-                says = f"{number} {noun}{_plural(number)} failed"
-            ran, skipped = _sum(counts, _RAN), _sum(counts, _LEFT_OUT)
-            # pytest may select nothing, and say so by its exit code.
-            none_ran = not ran and (form is not _PYTEST or (skipped > 0 and "xfailed" not in counts))
-            text = counts or groups or "no tests"
-            yield Summary(text, says, found.start(), found.end(), none_ran, ran, skipped)
+            counts = ", ".join(filter(None, (tests, *more)))
+            skipped = _sum(counts, _LEFT_OUT)
+            none_ran = _sum(counts, _RAN) == 0
+            if form is _PYTEST and none_ran:
+                # pytest may select nothing, and say so by its exit code.
+                none_ran = skipped > 0 and "xfailed" not in counts
+            yield Summary(
+                text=counts or groups or "no tests",
+                says=", ".join(_BAD.findall(counts)) or _failed_groups(groups, noun),
+                begin=match.start(),
+                end=match.end(),
+                none_ran=none_ran,
+                ran=_sum(counts, _RAN),
+                skipped=skipped,
+            )
 
     return read
 
 
+def _failed_groups(groups: str, noun: str) -> str:
+    """Return `1 test file failed`, if that is all that a summary says of failures."""
+    failed = _BAD.search(groups)
+    if failed is None:
+        return ""
+    number = failed[0].partition(" ")[0]
+    return f"{number} {noun}{_plural(number)} failed"
+
+
 def unittest(output: str) -> Iterator[Summary]:
     """Read `Ran 3 tests in 0.001s`, a blank line, and `FAILED (failures=1)`."""
-    for found in _UNITTEST.finditer(output):
-        number, word, more = found.groups("")
-        bad = ", ".join(f"{count} {what}" for what, count in _UNITTEST_BAD.findall(more))
+    for match in _UNITTEST.finditer(output):
+        number, word, more = match.groups("")
+        failures = ", ".join(f"{count} {kind}" for kind, count in _UNITTEST_BAD.findall(more))
         skipped = sum(map(int, _UNITTEST_SKIPPED.findall(more)))
-        text = ", ".join(filter(None, (f"{number} test{_plural(number)}", word, more)))
-        says = bad or ("FAILED" if word == "FAILED" else "")
-        yield Summary(text, says, *found.span(), number == "0", max(int(number) - skipped, 0), skipped)
+        yield Summary(
+            text=", ".join(filter(None, (f"{number} test{_plural(number)}", word, more))),
+            says=failures or ("FAILED" if word == "FAILED" else ""),
+            begin=match.start(),
+            end=match.end(),
+            none_ran=number == "0",
+            ran=max(int(number) - skipped, 0),
+            skipped=skipped,
+        )
 
 
 def node(output: str) -> Iterator[Summary]:
     """Read `# tests 5` and the counts below it; the reporter spec writes `ℹ` for `#`."""
-    before = 0
-    for found in _NODE.finditer(output):
-        counts = {name: int(count) for name, count in _NODE_COUNT.findall(found[0])}
-        if {"tests", "pass", "fail", "cancelled"} <= counts.keys():
-            failed = counts["fail"] or counts["cancelled"]
-            text = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "cancelled") if counts[name])
-            # Node counts a file without tests as a test.
-            files = len(_NODE_FILE.findall(output, before, found.start()))
-            ran = max(counts["pass"] + counts["fail"] - files, 0)
-            skipped, says = counts.get("skipped", 0) + counts.get("todo", 0), f"{failed} failed" if failed else ""
-            yield Summary(text or "no tests", says, *found.span(), not text, ran, skipped)
-        before = found.end()
+    end_before = 0
+    for match in _NODE.finditer(output):
+        counts = {name: int(count) for name, count in _NODE_COUNT.findall(match[0])}
+        # Node counts a file without tests as a test.
+        files = len(_NODE_FILE.findall(output, end_before, match.start()))
+        end_before = match.end()
+        if not {"tests", "pass", "fail", "cancelled"} <= counts.keys():
+            continue
+        failed = counts["fail"] or counts["cancelled"]
+        text = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "cancelled") if counts[name])
+        yield Summary(
+            text=text or "no tests",
+            says=f"{failed} failed" if failed else "",
+            begin=match.start(),
+            end=match.end(),
+            none_ran=not text,
+            ran=max(counts["pass"] + counts["fail"] - files, 0),
+            skipped=counts.get("skipped", 0) + counts.get("todo", 0),
+        )
 
 
 def go(output: str) -> Iterator[Summary]:
@@ -147,40 +175,55 @@ def go(output: str) -> Iterator[Summary]:
     packages = [*GO_PACKAGE.finditer(output)]
     if not packages:
         return
-    ending = _GO_END.match(output, packages[-1].end())
-    end = ending.end() if ending else packages[-1].end()
-    failed = [found[2] for found in packages if found[1] == "FAIL"]
-    text = says = ""
-    if packages[-1][1] == "FAIL" or re.search(r"^FAIL *$", output[packages[-1].end() : end], re.MULTILINE):
+    last = packages[-1]
+    ending = _GO_END.match(output, last.end()) or last
+    failed = [package[2] for package in packages if package[1] == "FAIL"]
+    ok = [package[0] for package in packages if package[1] == "ok  "]
+    says = ""
+    if last[1] == "FAIL" or re.search(r"^FAIL *$", output[last.end() : ending.end()], re.MULTILINE):
         tests = ", ".join(dict.fromkeys(_GO_FAILED_TEST.findall(output)[-3:]))
-        text = says = f"FAIL {', '.join(dict.fromkeys(failed[-3:]))}{f' ({tests})' if tests else ''}"
-    ok = [found[0] for found in packages if found[1] == "ok  "]
+        says = f"FAIL {', '.join(dict.fromkeys(failed[-3:]))}"
+        says += f" ({tests})" if tests else ""
     ran = len(failed) + sum("[no tests to run]" not in line for line in ok)
-    text = text or f"{len(ok)} package{_plural(str(len(ok)))} ok"
-    yield Summary(text, says, packages[-1].start(), end, bool(ok) and not ran, ran)
+    yield Summary(
+        text=says or f"{len(ok)} package{_plural(str(len(ok)))} ok",
+        says=says,
+        begin=last.start(),
+        end=ending.end(),
+        none_ran=bool(ok) and ran == 0,
+        ran=ran,
+    )
 
 
 def cargo(output: str) -> Iterator[Summary]:
     """Read `test result: FAILED. 1 passed; 1 failed; ...` for each target, and cargo's own last word where one failed."""
     results = [*CARGO_RESULT.finditer(output)]
     any_ran = any(int(result[2]) + int(result[3]) for result in results)
-    none_ran = not any_ran and any(result[5] != "0" for result in results)
+    any_filtered = any(result[5] != "0" for result in results)
     passed = failed = 0  # of all targets so far: the last one, the doctests, often has no tests
     for result in results:
-        ending = _CARGO_END.match(output, result.end())
-        end = ending.end() if ending else result.end()
-        error = re.search(r"^error: (.*?):?$", output[result.end() : end], re.MULTILINE)
-        bad = result[1] == "FAILED" or result[3] != "0"
-        says = f"{result[3]} failed" if bad else error[1] if error else ""
-        ran = int(result[2]) + int(result[3])
-        passed, failed = passed + int(result[2]), failed + int(result[3])
-        text = f"{passed} passed, {failed} failed"
-        yield Summary(text, says, result.start(), end, none_ran, ran, int(result[4]))
+        ending = _CARGO_END.match(output, result.end()) or result
+        error = re.search(r"^error: (.*?):?$", output[result.end() : ending.end()], re.MULTILINE)
+        says = error[1] if error else ""
+        if result[1] == "FAILED" or result[3] != "0":
+            says = f"{result[3]} failed"
+        passed += int(result[2])
+        failed += int(result[3])
+        yield Summary(
+            text=f"{passed} passed, {failed} failed",
+            says=says,
+            begin=result.start(),
+            end=ending.end(),
+            none_ran=any_filtered and not any_ran,
+            ran=int(result[2]) + int(result[3]),
+            skipped=int(result[4]),
+        )
 
 
 def _sum(text: str, words: Collection[str]) -> int:
     """Return the sum of the counts before one of these words: "2 failed, 41 passed"."""
-    return sum(int(count) for count, word in re.findall(r"(\d+) (\w+)(?=$|[ ,|])", text) if word in words)
+    counts = re.findall(r"(\d+) (\w+)(?=$|[ ,|])", text)
+    return sum(int(count) for count, word in counts if word in words)
 
 
 def _plural(number: str) -> str:
