@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
@@ -80,19 +80,23 @@ class Output:
 
     def summary(self, exit_code: int, *, passed: bool) -> str:
         """Return `43 passed`, or `exit 1` if no runner is known. A red result always has its exit code or its failures."""
-        ending, lines = f"exit {exit_code}", self.text.rstrip().splitlines(keepends=True)[-_LAST_LINES:]
-        errors = (line.rstrip() for line in reversed(lines) if _ERROR.match(line))
-        if exit_code == PYTEST_USAGE and (error := next(errors, "")):
-            return f"{ending}: {error[:_LONGEST_LINE]}"
-        first = len(self.text.rstrip()) - sum(map(len, lines))
-        found = [one for name in self.summaries if (one := self.last(name)) and one.begin >= first]
-        if not found:
+        ending = f"exit {exit_code}"
+        last_lines = self.text.rstrip().splitlines(keepends=True)[-_LAST_LINES:]
+        if exit_code == PYTEST_USAGE:
+            for line in reversed(last_lines):
+                if _ERROR.match(line):
+                    return f"{ending}: {line.rstrip()[:_LONGEST_LINE]}"
+        first_position = len(self.text.rstrip()) - sum(map(len, last_lines))
+        summaries = filter(None, map(self.last, self.summaries))
+        at_the_end = [summary for summary in summaries if summary.begin >= first_position]
+        if not at_the_end:
             return ending
-        last = max(found, key=lambda summary: summary.end)
+        last = max(at_the_end, key=lambda summary: summary.end)
         text = last.text[:_LONGEST]
         if exit_code == PYTEST_NO_TESTS and "deselected" in text:
             text = f"no test selected, {text}"
-        return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
+        is_enough = passed or last.says or text.startswith("no tests")
+        return text if is_enough else f"{ending}, {text}"
 
 
 class SuiteReader:
@@ -120,10 +124,13 @@ class SuiteReader:
         record, ids = record_of(found, self._calls, self.texts, reported=reported, names_go=self._names_go)
         if self._names_go and output.exists():
             lines = output.read_bytes().splitlines(keepends=True)
-            frames = (_GO_FRAME.fullmatch(line.decode(errors="replace").rstrip()) for line in lines)
-            plain.write_bytes(b"".join(line for line, frame in zip(lines, frames, strict=True) if not frame))
+            plain.write_bytes(b"".join(line for line in lines if not _is_go_frame(line)))
             os.replace(plain, output)  # noqa: PTH105 - one call
         return found, record, ids
+
+
+def _is_go_frame(line: bytes) -> bool:
+    return _GO_FRAME.fullmatch(line.decode(errors="replace").rstrip()) is not None
 
 
 def names_go_tests(texts: str) -> bool:
@@ -144,9 +151,11 @@ def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
     """Return the options that select tests: those of direct calls, and everywhere those whose selection varies."""
     found: list[str] = []
     for call in calls:
+        filters = call.runner.filters.split()
         for word in call.arguments:
-            given = {word.partition("=")[0], "" if word.startswith("--") else word[:2]}
-            found += given.intersection(call.runner.filters.split())
+            name = word.partition("=")[0]
+            short = "" if word.startswith("--") else word[:2]
+            found += [option for option in dict.fromkeys((name, short)) if option in filters]
     return tuple(dict.fromkeys((*found, *_VARYING.findall(texts))))
 
 
@@ -157,34 +166,39 @@ def record_of(
 
     `reported`: the plugin of pytest counts; `names_go`: `go test` was asked for names.
     """
-    text = output.text
-    # The output of failing tests may contain summaries of pytest too, before the last one.
-    failures = _PYTEST_FAILURES.search(text)
-    counts = [
-        RunnerCount(
-            runner=name,
-            ran=one.ran,
-            skipped=one.skipped,
-            failed=bool(one.says),
-            certain=name != PYTEST.name or not failures or one is summaries[-1] or one.begin < failures.start(),
-        )
-        for name, summaries in output.summaries.items()
-        for one in summaries
-        # `go test` without a package that has tests gives no count: everything that ran at the start is missing.
-        if not (reported and name == PYTEST.name) and (one.ran or name != GO_TEST.name)
-    ]
     filters = filters_of(calls, texts)
-    early, cargo = _of_cargo(text)
+    ended_early, cargo_ids = _of_cargo(output.text)
     record = SuiteRecord(
-        counts=tuple(counts),
-        ended_early=early,
+        counts=tuple(_counts(output, reported=reported)),
+        ended_early=ended_early,
         filters=filters,
         varying=any(map(_VARYING.fullmatch, filters)) or "-o" in filters,
         quiet=_QUIET.search(texts) is not None,
         whole=output.whole,
     )
-    asked = names_go or _shows_go_tests(texts)
-    return record, [*_go_ids(text, asked=asked), *cargo] if output.whole else []
+    if not output.whole:
+        return record, []
+    return record, [*_go_ids(output.text, asked=names_go or _shows_go_tests(texts)), *cargo_ids]
+
+
+def _counts(output: Output, *, reported: bool) -> Iterator[RunnerCount]:
+    # The output of failing tests may contain summaries of pytest too, before the last one.
+    failures = _PYTEST_FAILURES.search(output.text)
+    for runner, summaries in output.summaries.items():
+        is_pytest = runner == PYTEST.name
+        if is_pytest and reported:
+            continue
+        for summary in summaries:
+            is_quoted = failures is not None and summary is not summaries[-1] and summary.begin >= failures.start()
+            # `go test` without a package that has tests gives no count: everything that ran at the start is missing.
+            if summary.ran or runner != GO_TEST.name:
+                yield RunnerCount(
+                    runner=runner,
+                    ran=summary.ran,
+                    skipped=summary.skipped,
+                    failed=bool(summary.says),
+                    certain=not (is_pytest and is_quoted),
+                )
 
 
 def _go_ids(output: str, *, asked: bool) -> list[str]:
@@ -209,20 +223,29 @@ def _of_cargo(output: str) -> tuple[str, list[str]]:
     """
     before, *parts = _CARGO_PROGRAM.split(output)
     began, ended = len(_CARGO_BEGIN.findall(before)), len(CARGO_RESULT.findall(before))
-    early = CARGO_TEST.name if 0 < ended < began else ""
+    ended_early = CARGO_TEST.name if 0 < ended < began else ""
     ids: list[str] = []
-    legible = True
+    is_legible = True
     for target, text in zip(parts[::2], parts[1::2], strict=True):
-        results, names = [*CARGO_RESULT.finditer(text)], _CARGO_TEST.findall(text)
+        results = [*CARGO_RESULT.finditer(text)]
+        names = _CARGO_TEST.findall(text)
         if not results and _CARGO_BEGIN.search(text):
-            early = early or target or "doc"
+            ended_early = ended_early or target or "doc"
         if results and len(names) != sum(int(result[2]) + int(result[3]) for result in results):
-            legible = False
-        for name in names:
-            doc = None if target else _CARGO_DOC.fullmatch(name)
-            # The line of a documentation test moves with the code above it, like the variant of a test.
-            ids.append(f"{doc[1]}::{doc[2] or 'doc'}[{doc[3]}]" if doc else f"{target or 'doc'}::{name}")
-    return early, ids if legible else []
+            is_legible = False
+        ids += [_cargo_id(target, name) for name in names]
+    return ended_early, ids if is_legible else []
+
+
+def _cargo_id(target: str | None, name: str) -> str:
+    """Return the id of a test of a target, or of the documentation if there is no target."""
+    if target:
+        return f"{target}::{name}"
+    documented = _CARGO_DOC.fullmatch(name)
+    if documented is None:
+        return f"doc::{name}"
+    # The line of a documentation test moves with the code above it, like the variant of a test.
+    return f"{documented[1]}::{documented[2] or 'doc'}[{documented[3]}]"
 
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
