@@ -23,7 +23,7 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import review
-from goalrunner.reports.layout import Line, Quoted, Step, laid_out, output_lines
+from goalrunner.reports.layout import Quoted, ReportLine, StepLine, laid_out, output_lines
 from goalrunner.reports.narrative import Narrative, resolved_lines, waits_for
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.show import show_text, state_lines
@@ -53,7 +53,7 @@ def state_of(*happened: Event) -> RunState:
 def lines_of(*happened: Event, columns: int | None = None) -> str:
     """Return the lines of events."""
     narrative = Narrative(lambda _: "git, clean")
-    lines: list[Line] = []
+    lines: list[ReportLine] = []
     for record in numbered(*happened):
         lines += narrative.lines_of(record)
     return laid_out(lines, columns)
@@ -185,10 +185,10 @@ def unusual() -> Sections:
         ),
         "a TAP report": laid_out(output_lines("output", TAP, 5)),
         "a quoted line": laid_out([Quoted("\tif  x:\x1b]0;owned\x07" + " and the next" * 9)], 40),
-        "a long command": laid_out([Step("shell", subject=LONG, time="0.9 s", remark="exit 1")], 80),
-        "a very long command": laid_out([Step("shell", subject=LONG * 9, time="0.9 s")], 80),
-        "a long remark": laid_out([Step("judge", "✗", "0.62", remark="missing " * 25)], 80),
-        "a long time": laid_out([Step("shell", subject="make", time="12 min 34 s", remark="exit 0")]),
+        "a long command": laid_out([StepLine("shell", subject=LONG, time="0.9 s", remark="exit 1")], 80),
+        "a very long command": laid_out([StepLine("shell", subject=LONG * 9, time="0.9 s")], 80),
+        "a long remark": laid_out([StepLine("judge", "✗", "0.62", remark="missing " * 25)], 80),
+        "a long time": laid_out([StepLine("shell", subject="make", time="12 min 34 s", remark="exit 0")]),
     }
 
 

@@ -8,7 +8,7 @@ from goalrunner.core import events
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.reports.current import Current, tail_of
+from goalrunner.reports.current import Current, output_tail
 from goalrunner.reports.narrative import Narrative
 from tests.support import told_run
 from tests.support.told_run import numbered
@@ -105,13 +105,13 @@ def test_an_external_agent_is_working_and_nothing_is_claimed_about_its_model() -
 def test_only_the_end_of_a_large_output_is_read_and_a_progress_bar_is_its_last_state(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"".join(b"line %d\n" % number for number in range(10_000)) + b" 10 %\r 20 %\r 30 %")
-    lines = tail_of(path)
+    lines = output_tail(path)
     assert lines[-2:] == ["line 9999", " 30 %"]
     assert len(lines) < 2_000
 
 
 def test_output_that_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
-    assert tail_of(tmp_path / "none") == []
+    assert output_tail(tmp_path / "none") == []
 
 
 def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from goalrunner.core import events
 from goalrunner.reports.layout import (
     Fact,
-    Line,
-    Step,
-    clean,
+    ReportLine,
+    StepLine,
     cut,
     laid_out,
-    one_line,
     pad,
+    printable,
+    printable_line,
     width,
     wrap,
 )
@@ -35,26 +35,26 @@ def test_what_a_person_copies_is_never_wrapped() -> None:
 
 def test_a_flood_of_text_is_cut_even_in_a_pipe() -> None:
     assert len(laid_out([Fact("goal", "x" * 100_000)])) < 2_100
-    assert len(laid_out([Step("judge", remark="x" * 100_000)])) < 2_100
+    assert len(laid_out([StepLine("judge", remark="x" * 100_000)])) < 2_100
 
 
 TEXT = st.text(max_size=120)
 LINES = st.one_of(
-    st.builds(Step, TEXT, subject=TEXT, time=st.sampled_from(["", "0.1 s", "12 min 34 s"]), remark=TEXT),
+    st.builds(StepLine, TEXT, subject=TEXT, time=st.sampled_from(["", "0.1 s", "12 min 34 s"]), remark=TEXT),
     st.builds(Fact, st.just("goal"), TEXT),
     st.builds(Fact, st.just("agent"), TEXT, beside=st.tuples(st.just("judge"), TEXT)),
 )
 
 
-@example(Step("", subject="", time="0.1 s"), 44)
+@example(StepLine("", subject="", time="0.1 s"), 44)
 @given(LINES, st.integers(40, 200))
-def test_no_row_is_wider_than_the_terminal(line: Line, columns: int) -> None:
+def test_no_row_is_wider_than_the_terminal(line: ReportLine, columns: int) -> None:
     for row in laid_out([line], columns).split("\n"):
         assert width(row) <= columns
 
 
 @given(LINES)
-def test_a_pipe_gets_one_row_a_line_or_two_for_a_pair(line: Line) -> None:
+def test_a_pipe_gets_one_row_a_line_or_two_for_a_pair(line: ReportLine) -> None:
     assert 1 <= laid_out([line]).count("\n") <= 2
 
 
@@ -104,7 +104,7 @@ def test_what_a_person_is_asked_is_whole_at_any_width(columns: int | None) -> No
 
 
 def test_a_name_that_is_one_column_longer_moves_no_remark_out_of_its_column() -> None:
-    short, long = (laid_out([Step(name, "✓", "a1", remark="by ann")], 80) for name in ("shell", "approval"))
+    short, long = (laid_out([StepLine(name, "✓", "a1", remark="by ann")], 80) for name in ("shell", "approval"))
     assert short.index("by ann") == long.index("by ann")
 
 
@@ -131,29 +131,29 @@ def test_a_name_that_is_one_column_longer_moves_no_remark_out_of_its_column() ->
     ],
 )
 def test_what_would_move_the_terminal_is_gone_and_the_rest_stays(text: str, safe: str) -> None:
-    assert clean(text) == safe
+    assert printable(text) == safe
 
 
 @given(st.text(st.characters(codec=None)))
 def test_clean_text_holds_no_control_character_and_stays_clean(text: str) -> None:
-    safe = clean(text)
+    safe = printable(text)
     assert all(
         character == "\n" or unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp") for character in safe
     )
-    assert clean(safe) == safe
+    assert printable(safe) == safe
     assert safe.encode("utf-8").decode("utf-8") == safe
 
 
 @given(st.text())
 def test_one_line_is_one_line(text: str) -> None:
-    assert len(one_line(text).splitlines()) <= 1
+    assert len(printable_line(text).splitlines()) <= 1
 
 
 def test_wide_and_combining_characters_are_measured() -> None:
     assert [width(text) for text in ("abc", "日本", "e\u0301", "é")] == [3, 4, 1, 1]
 
 
-@given(st.text().map(one_line), st.integers(0, 40))
+@given(st.text().map(printable_line), st.integers(0, 40))
 def test_a_cut_text_fits(text: str, columns: int) -> None:
     assert width(cut(text, columns)) <= columns
     assert cut(text, columns) == text or cut(text, columns) == "" or cut(text, columns).endswith("…")
@@ -164,7 +164,7 @@ def test_a_wide_character_is_never_halved() -> None:
     assert pad("日本", 6) == "日本  "
 
 
-@given(st.text().map(one_line), st.integers(1, 40), st.integers(1, 6))
+@given(st.text().map(printable_line), st.integers(1, 40), st.integers(1, 6))
 def test_wrapped_text_fits_its_rows(text: str, columns: int, rows: int) -> None:
     parts = wrap(text, columns, rows)
     assert 1 <= len(parts) <= rows
@@ -182,5 +182,5 @@ def test_what_does_not_fit_is_marked() -> None:
 
 def test_a_warning_is_shown_whole_on_a_narrow_terminal() -> None:
     remark = "validators ignore the agent's version: tests/test_parser.py (changed; existing test)"
-    text = laid_out([Step("files", "!", remark=remark, tone="warn")], 40)
+    text = laid_out([StepLine("files", "!", remark=remark, tone="warn")], 40)
     assert "".join(text.split()) == "".join(f"! files {remark}".split())

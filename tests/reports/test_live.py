@@ -12,7 +12,7 @@ import pytest
 from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.ports import CommandStarted, PersonNeeded
-from goalrunner.reports.layout import clean
+from goalrunner.reports.layout import printable
 from goalrunner.reports.live import LiveProgress
 from tests.support import told_run
 from tests.support.told_run import feed, outcome
@@ -36,7 +36,7 @@ class Terminal(io.StringIO):
     def screen(self) -> list[str]:
         """What stands there in the end: a line that is erased and written again counts once."""
         lines = [re.split(r"\x1b\[2K", line)[-1] for line in self.getvalue().split("\n")]
-        return [clean(line).rstrip() for line in lines]
+        return [printable(line).rstrip() for line in lines]
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_without_unicode_a_running_step_has_no_mark_of_a_question(
     with LiveProgress(terminal, environ=ENVIRON, monotonic=lambda: 0.0) as live:
         feed(live, events.RoundStarted(round=1, prompt="first"))
         live._live.refresh()
-    assert re.search(r"round 1 .*[-\\|/] agent", clean(terminal.getvalue()))
+    assert re.search(r"round 1 .*[-\\|/] agent", printable(terminal.getvalue()))
     assert "⠋" not in terminal.getvalue()
 
 
@@ -108,7 +108,7 @@ def test_the_step_under_way_and_the_text_under_it_live(terminal: Terminal, progr
         progress.on_text(piece)
     progress._live.refresh()
     drawn = terminal.getvalue()
-    assert re.search(r"shell   .*pytest -q .* s", clean(drawn))
+    assert re.search(r"shell   .*pytest -q .* s", printable(drawn))
     assert "I will look at the [bold]parser[/bold]." in drawn
     assert "Then I fix it." in drawn
     assert "owned" not in drawn
@@ -162,7 +162,7 @@ def test_the_live_region_uses_the_width_of_the_terminal(terminal: Terminal) -> N
         live.on_text("word " * 100)
         before = len(terminal.getvalue())
         live._live.refresh()
-        drawn = clean(terminal.getvalue()[before:]).split("\n")
+        drawn = printable(terminal.getvalue()[before:]).split("\n")
     assert max(len(line.rstrip()) for line in drawn) in range(190, 201)
 
 
@@ -173,7 +173,7 @@ def test_nothing_is_drawn_while_a_person_is_asked(terminal: Terminal, progress: 
         before = len(terminal.getvalue())
         time.sleep(0.4)  # three frames
         assert terminal.getvalue()[before:] == ""
-    assert "waiting for the model" in clean(terminal.getvalue()[before:])
+    assert "waiting for the model" in printable(terminal.getvalue()[before:])
 
 
 def test_after_a_question_one_region_is_drawn_and_no_line_above_it_is_erased(
@@ -189,10 +189,10 @@ def test_after_a_question_one_region_is_drawn_and_no_line_above_it_is_erased(
             terminal.write("[y]es / [n]o REASON: y\n")
         drawn = terminal.getvalue()[len(wiped) :]
         assert "\x1b[1A" not in drawn
-        assert clean(drawn).count("waiting for the model") == 1
+        assert printable(drawn).count("waiting for the model") == 1
     before = len(terminal.getvalue())
     feed(progress, told_run.checked(True, "ok"))
-    assert clean(terminal.getvalue()[before:]).count("43") <= 1
+    assert printable(terminal.getvalue()[before:]).count("43") <= 1
     progress.finish(outcome())
 
 

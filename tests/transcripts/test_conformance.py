@@ -141,7 +141,7 @@ def test_blocks_that_are_nested_too_deeply_for_a_reader_are_an_error_with_their_
 
 @every
 def test_a_file_with_too_long_values_is_an_error(session: Session, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("LONGEST", "LARGEST"):
+    for limit in ("LONGEST_ROW", "LARGEST_DOCUMENT"):
         monkeypatch.setattr(f"goalrunner.transcripts.source.{limit}", 20_000)
     path.write_text(session.text.replace(TESTS, TESTS + "x" * 30_000))
     assert "than 0 MiB" in refused(path, session.format).message

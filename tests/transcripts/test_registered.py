@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.errors import UsageError
-from goalrunner.transcripts import GROUP, formats, read_transcript
+from goalrunner.transcripts import READER_GROUP, formats, read_transcript
 from tests.transcripts.sessions import SESSIONS
 
 READER = """
@@ -36,7 +36,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     info = folder / "diary-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: diary\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\ndiary = diary_reader\n")
+    (info / "entry_points.txt").write_text(f"[{READER_GROUP}]\ndiary = diary_reader\n")
     (folder / "diary_reader.py").write_text(READER)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "diary_reader", raising=False)
@@ -57,4 +57,4 @@ def test_a_reader_that_cannot_be_imported_is_an_error_that_names_it(package: Pat
     (package / "diary_reader.py").write_text("import a_package_that_is_not_there")
     with pytest.raises(UsageError, match="the reader diary cannot be imported from diary_reader: No module") as caught:
         formats()
-    assert GROUP in caught.value.hint
+    assert READER_GROUP in caught.value.hint

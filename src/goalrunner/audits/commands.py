@@ -29,7 +29,7 @@ from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports.figures import count, spent
-from goalrunner.reports.layout import lines_text, one_line, table
+from goalrunner.reports.layout import lines_text, printable_line, table
 
 _EXIT_CODES = {
     "complete": 0,
@@ -158,7 +158,7 @@ def audit(
 
 
 def _report_end(number: int, of: int, audit: TranscriptAudit) -> None:
-    output.complain(f"[{number}/{of}] {audit.result}: {one_line(audit.transcript)}")
+    output.complain(f"[{number}/{of}] {audit.result}: {printable_line(audit.transcript)}")
 
 
 def calibrate(

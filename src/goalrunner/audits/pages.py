@@ -12,7 +12,7 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.exports.html import rendered
 from goalrunner.exports.junit import Case, CaseKind, public_remark, suite_text
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, facts, known, laid_out, lines_text, model_name, one_line, table
+from goalrunner.reports.layout import Fact, facts, known, laid_out, lines_text, model_name, printable_line, table
 from goalrunner.reports.review import result_text
 
 if TYPE_CHECKING:
@@ -40,10 +40,12 @@ def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
     for item in verdict.criteria:
         missing = f": {item.missing}" if item.missing and not item.satisfied else ""
         criteria.append(f"{'✓' if item.satisfied else '✗'} {item.criterion}{missing}")
-        shown |= {one_line(item.missing), one_line(f"{item.criterion}: {item.missing}")}
+        shown |= {printable_line(item.missing), printable_line(f"{item.criterion}: {item.missing}")}
     yield from facts("criteria", criteria)
     if not verdict.complete:
-        yield from facts("missing", [line for line in verdict.missing.splitlines() if one_line(line) not in shown])
+        yield from facts(
+            "missing", [line for line in verdict.missing.splitlines() if printable_line(line) not in shown]
+        )
 
 
 def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fact]:
@@ -69,7 +71,9 @@ def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) 
     rows = [("RESULT", "SCORE", "FORMAT", "TRANSCRIPT", "MISSING")]
     for audit in audits:
         score = figures.score(audit.verdict.score) if audit.verdict else "-"
-        rows.append((audit.result, score, audit.format or "-", one_line(audit.transcript), one_line(audit.missing)))
+        rows.append(
+            (audit.result, score, audit.format or "-", printable_line(audit.transcript), printable_line(audit.missing))
+        )
     return lines_text([*table(rows, columns, _MIN_MISSING), "", *audit_lines(audits)])
 
 
@@ -133,7 +137,7 @@ def calibration_report(found: Calibration) -> CalibrationReport:
     efforts: list[tuple[str, ...]] = [("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")]
     thresholds = []
     for one in found.judges:
-        series = (one_line(model_name(one.judge)), one.policy)
+        series = (printable_line(model_name(one.judge)), one.policy)
         rates = map(rate_text, (one.false_accept, one.false_reject))
         errors.append(
             (*series, *rates, *(NO_VALUE if value is None else f"{value:.3f}" for value in (one.auroc, one.brier)))
@@ -175,7 +179,7 @@ def _closing(report: CalibrationReport) -> Iterator[Fact]:
 
 def series_name(judge: str, policy: str) -> str:
     """Return judge and policy."""
-    return f"{one_line(model_name(judge))} ({policy})"
+    return f"{printable_line(model_name(judge))} ({policy})"
 
 
 def rate_text(rate: Rate) -> str:

@@ -19,7 +19,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.run_folder import RunFolder, list_runs, read_summary, runs_of
 from goalrunner.reports import layout
-from goalrunner.reports.layout import clean, home_path, one_line
+from goalrunner.reports.layout import home_path, printable, printable_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
 from goalrunner.reports.status import naming_lines, resuming
 
@@ -79,7 +79,7 @@ def _decide(
         reason=reason,
         environ=os.environ,
     )
-    said = clean(f"{approval.id} {approval.decision}: {approval.action}\n") + _next(state)
+    said = printable(f"{approval.id} {approval.decision}: {approval.action}\n") + _next(state)
     output.say(_value(state, approval=approval.model_dump(mode="json")) if json else said)
     return 0
 
@@ -103,7 +103,7 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
     message = f"no run of this workspace waits for {what}"
     if elsewhere := [one for one in _open(every, verb) if one.status != "running"]:
         other = elsewhere[0]
-        message += f"; {other.run_id} in {home_path(other.workspace)} waits: {one_line(other.objective)}"
+        message += f"; {other.run_id} in {home_path(other.workspace)} waits: {printable_line(other.objective)}"
         raise UsageError(message, f"goal {command.replace('RUN', other.run_id)}")
     raise UsageError(message, "goal list shows the runs")
 
@@ -144,7 +144,7 @@ def answer(
     if json:
         output.say(_value(state, question=asked, evidence_ref=evidence))
     else:
-        output.say(f"answered: {one_line(asked)}\nthe answer is kept as {evidence}\n{_next(state)}")
+        output.say(f"answered: {printable_line(asked)}\nthe answer is kept as {evidence}\n{_next(state)}")
     return 0
 
 

@@ -22,7 +22,7 @@ from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
 from goalrunner.goalfile.loading import current_folder
 from goalrunner.reports.figures import count
-from goalrunner.reports.layout import Fact, Line, home_path, output_lines
+from goalrunner.reports.layout import Fact, ReportLine, home_path, output_lines
 from goalrunner.reports.steps import event_lines
 from goalrunner.reports.tables import check_lines
 
@@ -72,7 +72,7 @@ def check(
     return found.exit_code if found.problems else int(ExitCode.COMPLETE)
 
 
-def _check_lines(goal: Goal, found: Readiness, command: str) -> Iterator[Line]:
+def _check_lines(goal: Goal, found: Readiness, command: str) -> Iterator[ReportLine]:
     yield Fact("goal", goal.objective)
     yield Fact("workspace", home_path(goal.workspace.path))
     yield from check_lines(found.findings)
@@ -97,7 +97,7 @@ def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
     return take_baseline(goal, run_options)
 
 
-def _baseline_lines(baseline: BaselineResult) -> Iterator[Line]:
+def _baseline_lines(baseline: BaselineResult) -> Iterator[ReportLine]:
     """Yield a line for each validator, the end of the output of red ones, and why a run would end there."""
     if baseline.event is not None:
         yield Fact("baseline", _STANDINGS.get(baseline.event.standing, baseline.event.standing))

@@ -90,9 +90,9 @@ def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
 
 def error_text(error: GoalError) -> str:
     """Return the text of an error for a terminal. Each problem of a goal file is an error of its own."""
-    from goalrunner.reports.layout import clean
+    from goalrunner.reports.layout import printable
 
-    text = f"Error: {clean(str(error))}"
+    text = f"Error: {printable(str(error))}"
     return text.replace("\n", "\nError: ") if isinstance(error, GoalFileError) else text
 
 
@@ -101,7 +101,7 @@ def _crash_text(error: Exception) -> str:
     import traceback
 
     from goalrunner.records.redaction import Redactor
-    from goalrunner.reports.layout import clean
+    from goalrunner.reports.layout import printable
 
-    text = clean(Redactor(os.environ).text("".join(traceback.format_exception(error))))
+    text = printable(Redactor(os.environ).text("".join(traceback.format_exception(error))))
     return f"{text}Error: internal error, a defect of goal {VERSION}; please report it with the lines above"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from goalrunner.core.errors import GoalError, UsageError
 
 if TYPE_CHECKING:
-    from goalrunner.reports.layout import Line
+    from goalrunner.reports.layout import ReportLine
 
 _PLAIN = {"✅": "ok", "❌": "no", **dict(zip("✓✗·−…—→’“”│─┐►◄▲▼", '+x--~->\'""|-+><^v', strict=True))}
 """Our own signs in ASCII, with the same width."""
@@ -173,7 +173,7 @@ def settle() -> None:
                 os.close(nowhere)
 
 
-def laid_out(lines: Iterable[Line]) -> str:
+def laid_out(lines: Iterable[ReportLine]) -> str:
     """Return lines as text for stdout."""
     from goalrunner.reports.layout import laid_out
 

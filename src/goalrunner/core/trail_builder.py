@@ -16,6 +16,9 @@ from typing import Any, Literal
 from goalrunner.core.messages import Block, at, blocks_of, calls_of, clean, facts_of, items, json_of, text, text_of
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of, trail_with
 
+Deliverable = Literal["workspace", "response"]
+"""What is judged: the files of the workspace, or the agent's last text."""
+
 _SUBAGENTS = frozenset(
     """
     task agent agentoutputtool delegate delegatetask delegatetoagent spawnagent waitagent resumeagent sendinput
@@ -153,7 +156,7 @@ class TrailBuilder:
         self._items.append(item)
         self._places.append(self._store(text))
 
-    def finish(self, deliverable: Literal["workspace", "response"]) -> Trail:
+    def finish(self, deliverable: Deliverable) -> Trail:
         """Return the trail. If the response is the deliverable, the last text of the agent is an observation."""
         if deliverable == "response" and self._response is not None:
             number, identifier = self._items[self._response].round, f"o{self._observed + 1}"
@@ -276,9 +279,7 @@ _AUTHORS: dict[Any, bool] = {"user": False, "assistant": True}
 """Roles of messages with results in blocks, and whether these are results of tools that ran at the provider."""
 
 
-def trail_of(
-    messages: Sequence[Mapping[str, Any]], *, deliverable: Literal["workspace", "response"] = "workspace"
-) -> Trail:
+def trail_of(messages: Sequence[Mapping[str, Any]], *, deliverable: Deliverable = "workspace") -> Trail:
     """Return the trail of a chat in OpenAI's format, oldest first: observations numbered from o1, rounds by user messages.
 
     `content` is a string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for calls and results.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.exports.junit import public_remark
-from goalrunner.reports.layout import cut, one_line
+from goalrunner.reports.layout import cut, printable_line
 
 _LONGEST = 500
 _MOST = 9
@@ -65,7 +65,7 @@ def _run_problem(outcome: GoalOutcome, red: list[ValidatorResult], goal_file: st
 
 
 def _short(text: str) -> str:
-    return cut(one_line(text), _LONGEST)
+    return cut(printable_line(text), _LONGEST)
 
 
 def _places(result: ValidatorResult, workspace: str, root: str) -> Iterator[Annotation]:

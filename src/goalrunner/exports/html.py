@@ -22,7 +22,7 @@ from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.exports.diff_html import diff_html
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Line, Step, clean, cut, model_name, one_line
+from goalrunner.reports.layout import Fact, ReportLine, StepLine, cut, model_name, printable, printable_line
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.patches import FileDiff, files_of
 from goalrunner.reports.status import closing_lines, label_lines
@@ -53,7 +53,7 @@ class Excerpt(NamedTuple):
 class PageEntry:
     """A line of a round, with the observation that it is about and an excerpt of its output."""
 
-    line: Line
+    line: ReportLine
     observation: Observation | None = None
     output: Excerpt | None = None
     is_hidden: bool = False
@@ -185,7 +185,7 @@ class RunPage:
         known = {item.id: item for item in events.observations_of(event)}
         for entry, result in zip(entries, event.results, strict=False):
             entry.observation, entry.is_hidden = known.get(result.observation), result.hidden
-            if result.hidden and isinstance(entry.line, Step):
+            if result.hidden and isinstance(entry.line, StepLine):
                 entry.line = replace(entry.line, remark=result.summary)
 
     def is_cited(self, entry: PageEntry) -> bool:
@@ -222,7 +222,7 @@ class RunPage:
 
 
 def _excerpt(ends: tuple[bytes, bytes], size: int) -> Excerpt:
-    head, tail = (clean(part.decode(errors="replace").expandtabs(4)).strip("\n") for part in ends)
+    head, tail = (printable(part.decode(errors="replace").expandtabs(4)).strip("\n") for part in ends)
     left_out = size - sum(map(len, ends))
     return Excerpt(head, f"{left_out:,} bytes" if left_out > 0 else "", tail)
 
@@ -254,7 +254,7 @@ def _add_charts(pages: Sequence[RunPage]) -> None:
 
 def _text(value: Any) -> Any:
     """Return a value of a template without control and direction characters, which a text of an agent may have."""
-    return clean(value) if type(value) is str and not (value.isascii() and value.isprintable()) else value
+    return printable(value) if type(value) is str and not (value.isascii() and value.isprintable()) else value
 
 
 def page_text(pages: Sequence[RunPage]) -> str:
@@ -275,7 +275,7 @@ def rendered(template: Path, filters: Mapping[str, Callable[..., Any]] | None = 
         keep_trailing_newline=True,
     )
     environment.filters.update(score=figures.score, elapsed=figures.elapsed, moment=figures.moment)
-    environment.filters.update(filters or {}, one_line=one_line, cut=cut, model_name=model_name)
+    environment.filters.update(filters or {}, one_line=printable_line, cut=cut, model_name=model_name)
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     tools = {

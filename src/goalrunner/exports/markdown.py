@@ -12,7 +12,7 @@ from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.exports.html import rendered
-from goalrunner.reports.layout import clean, cut, one_line
+from goalrunner.reports.layout import cut, printable, printable_line
 from goalrunner.reports.status import figures_text, label_lines, next_steps, summary_of
 
 _LONGEST_LINE, _LONGEST_BLOCK = 300, 4_000
@@ -77,21 +77,21 @@ def escaped(text: str) -> str:
 
 def _title(text: str, special: re.Pattern[str] | None = None) -> str:
     """Return the beginning of a text as one line of HTML without mentions and links."""
-    shown = cut(one_line(text), _LONGEST_LINE)
+    shown = cut(printable_line(text), _LONGEST_LINE)
     marked = special.sub(r"\\\g<0>", shown) if special else shown
     return _LINKS.sub("\u200b", escape(marked, quote=False))
 
 
 def code(text: str) -> str:
     """Return the beginning of a text as code in one line."""
-    shown = cut(one_line(text), _LONGEST_LINE)
+    shown = cut(printable_line(text), _LONGEST_LINE)
     marks = _fence(shown, 1)
     return f"{marks}{shown}{marks}" if shown and "`" not in shown else f"{marks} {shown} {marks}"
 
 
 def block(text: str, language: str = "text") -> str:
     """Return the end of a text as a block of code."""
-    shown = clean(text.expandtabs(4)).strip("\n")[-_LONGEST_BLOCK:]
+    shown = printable(text.expandtabs(4)).strip("\n")[-_LONGEST_BLOCK:]
     marks = _fence(shown, 3)
     return f"{marks}{language}\n{shown}\n{marks}"
 

@@ -16,7 +16,7 @@ from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.options import File, argument, flag, option
 from goalrunner.core.errors import GoalError, UsageError, os_errors
 from goalrunner.records.files import write_whole
-from goalrunner.reports.layout import clean
+from goalrunner.reports.layout import printable
 
 _EVENTS = ("UserPromptSubmit", "Stop")
 """At the first event the start of the workspace is recorded; at the second one the agent's work is checked."""
@@ -55,7 +55,7 @@ def hook(
     indent = re.search(r"\n([ \t]+)\S", text)
     written = dumps(new, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n" if new else ""
     diff = difflib.unified_diff(text.splitlines(), written.splitlines(), str(path), str(path), lineterm="")
-    output.say(clean("".join(f"{line}\n" for line in diff)))
+    output.say(printable("".join(f"{line}\n" for line in diff)))
     if not (yes or output.confirmed(f"Write {path}? [y/N]", "goal hook asks before it writes")):
         return 1
     _write(path.resolve(), written)

@@ -33,7 +33,7 @@ from goalrunner.core.run_state import Phase, RunState
 from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.transcripts.source import Source
+from goalrunner.transcripts.source import TranscriptSource
 
 _MOST_ROUNDS = 10  # rounds of a goal without any limit
 _TIMEOUTS = {"UserPromptSubmit": 30.0, "Stop": 900.0}
@@ -221,7 +221,7 @@ class _Session:
 
 def _transcript(path: Path) -> Iterator[Any]:
     """Yield the chat messages of a session's JSON Lines, without those of its subagents. Raise UsageError."""
-    for record in Source(path).records():
+    for record in TranscriptSource(path).records():
         row = record.value
         if isinstance(row, dict) and row.get("type") in ("user", "assistant") and not row.get("isSidechain"):
             yield row.get("message")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
@@ -13,7 +13,7 @@ from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.observation import RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
-from goalrunner.core.trail_builder import trail_of
+from goalrunner.core.trail_builder import Deliverable, trail_of
 from goalrunner.judge import prompt_text
 from goalrunner.judge.citations import cited_in
 from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail
@@ -27,7 +27,6 @@ _LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 2 * _LISTED
 _LEAST_LOOK = 4 * LEAST
 _CLAIM = 400 * TOKEN
 
-Deliverable = Literal["workspace", "response"]
 Events = Trail | Sequence[Mapping[str, Any]]
 """What can be audited: a trail, or chat messages in OpenAI's format."""
 

@@ -20,7 +20,7 @@ from goalrunner.core.ports import Activity, CommandEnded, CommandStarted, RetryS
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Line, Step
+from goalrunner.reports.layout import ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.steps import short_name, spent_parts
 
@@ -41,7 +41,7 @@ _MODELS = get_args(Account)
 _PERCENT = re.compile(r"\[ *(\d{1,3})%\]\s*$", re.MULTILINE)
 
 
-def tail_of(output: Path) -> list[str]:
+def output_tail(output: Path) -> list[str]:
     """Return the last lines of an output file, each in the last state of a progress bar."""
     try:
         with output.open("rb") as file:
@@ -53,16 +53,16 @@ def tail_of(output: Path) -> list[str]:
     return [line for line in shown if line.strip()]
 
 
-_AGENT = Step("agent", subject="working")
+_AGENT = StepLine("agent", subject="working")
 
 
-def _step_after(event: events.Event, before: Step | None) -> Step | None:
+def _step_after(event: events.Event, before: StepLine | None) -> StepLine | None:
     """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
     match event:
         case events.RunStarted() | events.RunResumed():
-            return Step("start", subject="checking the models")
+            return StepLine("start", subject="checking the models")
         case events.ToolCalled():
-            return Step(short_name(event.tool), subject=event.summary)
+            return StepLine(short_name(event.tool), subject=event.summary)
         case events.ToolResultRecorded() if event.observation.source == REPLAY:
             return before  # a part of the audit
         case events.RoundStarted() | events.ToolResultRecorded() | events.RefinementStarted():
@@ -70,11 +70,11 @@ def _step_after(event: events.Event, before: Step | None) -> Step | None:
         case events.MessageRecorded(role="user"):
             return _AGENT
         case events.StepStarted():
-            return Step("checks", subject=event.description)
+            return StepLine("checks", subject=event.description)
         case events.CritiqueStarted():
-            return Step("critic", subject="scoring the round")
+            return StepLine("critic", subject="scoring the round")
         case events.AuditStarted():
-            return Step("judge", subject="reviewing evidence")
+            return StepLine("judge", subject="reviewing evidence")
         case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():
             return None
         case events.ConfirmationRecorded() | events.VerdictRecorded() | events.RunEnded():
@@ -87,7 +87,7 @@ def _step_after(event: events.Event, before: Step | None) -> Step | None:
 class Running:
     """One running step. `lines` are the last lines of its output, or of the agent's text."""
 
-    step: Step
+    step: StepLine
     seconds: float
     lines: list[str]
 
@@ -99,7 +99,7 @@ class Current:
         """`narrative` gets each record before `follow` does."""
         self._narrative, self._monotonic = narrative, monotonic
         self._lock = threading.Lock()
-        self._step: Step | None = None
+        self._step: StepLine | None = None
         self._since = self._at = 0.0
         self._text = ""
         self._calls = 0
@@ -195,15 +195,15 @@ class Current:
             return [Running(step, seconds, self._text.splitlines())]
 
     def _command(self, started: CommandStarted, seconds: float) -> Running:
-        lines = tail_of(started.output)
+        lines = output_tail(started.output)
         remarks = [f"{number} %" for number in _PERCENT.findall("\n".join(lines))[-1:]]
         last = self._durations.get(started.name, 0.0)
         if last >= WORTH_AN_ESTIMATE:
             remarks.append(f"last run {figures.elapsed(last)}")
-        step = Step(short_name(started.name), "·", started.command, figures.elapsed(seconds), ", ".join(remarks))
+        step = StepLine(short_name(started.name), "·", started.command, figures.elapsed(seconds), ", ".join(remarks))
         return Running(step, seconds, lines)
 
-    def _model_state(self, step: Step, now: float) -> tuple[str, str]:
+    def _model_state(self, step: StepLine, now: float) -> tuple[str, str]:
         """Return subject and remark of a step, of a model with what it does or why it waits."""
         if self._retry is not None and step.name in _MODELS:
             retry, until = self._retry
@@ -232,7 +232,7 @@ class Current:
         seconds = state.elapsed + max(self._monotonic() - self._at, 0.0)
         return " · ".join([rounds, *spent_parts(state, seconds)])
 
-    def beats(self) -> Iterator[Line]:
+    def beats(self) -> Iterator[ReportLine]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""
         running = {(one.step.name, "" if one.step.name in _MODELS else one.step.subject): one for one in self.running()}
         self._due = {key: at for key, at in self._due.items() if key in running}

@@ -20,7 +20,7 @@ ELLIPSIS = "…"
 SHORT_ID = 12
 """Characters of a snapshot's id that are shown and can be typed."""
 width = cell_len
-"""Return the columns of clean text: wide characters take two, combining ones none."""
+"""Return the columns of printable text: wide characters take two, combining ones none."""
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -45,14 +45,14 @@ def _visible(character: str) -> str:
     return "" if shown in _NOT_IN_XML else shown
 
 
-def clean(text: str) -> str:
+def printable(text: str) -> str:
     """Return the text without escape sequences, control and direction characters; newlines stay, a tab is a space."""
     return text if _PLAIN.fullmatch(text) else "".join(map(_visible, _ESCAPES.sub("", text)))
 
 
-def one_line(text: str) -> str:
-    """Return clean text with every run of white space as one space."""
-    return " ".join(clean(text).split())
+def printable_line(text: str) -> str:
+    """Return printable text with every run of white space as one space."""
+    return " ".join(printable(text).split())
 
 
 def cut(text: str, columns: int) -> str:
@@ -68,7 +68,7 @@ def pad(text: str, columns: int) -> str:
 
 
 def wrap(text: str, columns: int, rows: int) -> list[str]:
-    """Return one line of clean text on at most so many rows; the last one is cut if there is more. Never empty."""
+    """Return one line of printable text on at most so many rows; the last one is cut if there is more. Never empty."""
     columns, rest = max(columns, 1), text.strip()
     lines: list[str] = []
     while len(lines) < rows - 1 and width(rest) > columns:
@@ -84,7 +84,7 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
 
 
 def hanging(line: str, columns: int, rows: int) -> list[str]:
-    """Return a clean line of output on at most so many rows; rows after the first are indented by two more columns."""
+    """Return a printable line of output on at most so many rows; rows after the first are indented by two more columns."""
     lead = line[: min(len(line) - len(line.lstrip()), columns // 2)]
     first, *more = wrap(line, columns - len(lead) - 2, rows) if width(line) > columns else [line.strip()]
     return [lead + first, *(f"{lead}  {part}" for part in more)]
@@ -145,18 +145,18 @@ _LONGEST = 2_000
 _DESIGN_WIDTH = 80
 
 
-class Span(NamedTuple):
+class Piece(NamedTuple):
     """A piece of a row in one tone."""
 
     text: str
     tone: Tone = "plain"
 
 
-Row = list[Span]
+Row = list[Piece]
 
 
 @dataclass(frozen=True)
-class Step:
+class StepLine:
     """Something that was done in a round: a tool call, a validator, an audit."""
 
     name: str
@@ -190,10 +190,10 @@ class Quoted:
     """Wrapped on as many rows as it needs, and never cut."""
 
 
-Line = Step | Fact | Quoted
+ReportLine = StepLine | Fact | Quoted
 
 
-def laid_out(lines: Iterable[Line], columns: int | None = None, *, colours: bool = False) -> str:
+def laid_out(lines: Iterable[ReportLine], columns: int | None = None, *, colours: bool = False) -> str:
     """Return lines as text without control characters, each row ended by a newline.
 
     `columns` None is a pipe: the layout of 80 columns, and almost nothing is cut.
@@ -210,9 +210,9 @@ def _painted(row: Row, colours: bool) -> str:
     return text.rstrip()
 
 
-def _rows(line: Line, columns: int | None) -> list[Row]:
+def _rows(line: ReportLine, columns: int | None) -> list[Row]:
     match line:
-        case Step():
+        case StepLine():
             return _step_rows(line, columns)
         case Fact(beside=None):
             return _fact_rows(line, columns)
@@ -222,22 +222,22 @@ def _rows(line: Line, columns: int | None) -> list[Row]:
             return _quoted_rows(line, columns)
 
 
-def _step_rows(step: Step, columns: int | None) -> list[Row]:
+def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
     """Return one row if it fits; else the subject is wrapped, and time and remark stand below."""
-    name = pad(cut(one_line(step.name), _LONGEST_NAME), _NAME_COLUMNS)
-    subject = cut(one_line(step.subject), _LONGEST)
-    remark = cut(one_line(step.remark), _LONGEST)
+    name = pad(cut(printable_line(step.name), _LONGEST_NAME), _NAME_COLUMNS)
+    subject = cut(printable_line(step.subject), _LONGEST)
+    remark = cut(printable_line(step.remark), _LONGEST)
     tone: Tone = "plain" if step.tone == "dim" else step.tone
-    head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
+    head = [Piece(pad(step.label, LABEL_COLUMNS), "bold"), Piece(f"{step.mark} ", step.tone), Piece(f"{name} ")]
 
     more = max((columns or 0) - _DESIGN_WIDTH, 0) // 2
     subject_columns = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (width(name) - _NAME_COLUMNS)
     time_columns = max(subject_columns + _TIME_END - width(subject), width(step.time) + 3)
     time = pad("", time_columns - width(step.time)) + step.time
     body = subject + time if step.time else pad(subject, subject_columns + 1)
-    row = [*head, Span(body, "dim")]
+    row = [*head, Piece(body, "dim")]
     if remark:
-        row.append(Span(f"   {remark}", tone))
+        row.append(Piece(f"   {remark}", tone))
     if columns is None or _width(row) <= columns:
         return [row]
 
@@ -245,20 +245,20 @@ def _step_rows(step: Step, columns: int | None) -> list[Row]:
     most = _MOST_ROWS if step.mark in (ASKED, WARNED) else _STEP_ROWS
     after = "   ".join(filter(None, (step.time, remark)))
     first, *others = wrap(subject or after, columns - indent, most)
-    rows = [[*head, Span(first, "dim" if subject else tone)]]
-    rows += [[Span(" " * indent + part, "dim")] for part in others]
+    rows = [[*head, Piece(first, "dim" if subject else tone)]]
+    rows += [[Piece(" " * indent + part, "dim")] for part in others]
     if subject and after:
-        rows += [[Span(" " * INDENT + part, tone)] for part in wrap(after, columns - INDENT, most)]
+        rows += [[Piece(" " * INDENT + part, tone)] for part in wrap(after, columns - INDENT, most)]
     return rows
 
 
 def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:
-    text = one_line(fact.text)
+    text = printable_line(fact.text)
     parts = [cut(text, _LONGEST)]
     if columns is not None and not fact.whole:
         parts = wrap(text, columns - LABEL_COLUMNS, _MOST_ROWS)
-    label = Span(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
-    return [[label, Span(parts[0])], *([Span(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
+    label = Piece(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
+    return [[label, Piece(parts[0])], *([Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
 
 
 def _pair_rows(fact: Fact, columns: int | None) -> list[Row]:
@@ -266,19 +266,19 @@ def _pair_rows(fact: Fact, columns: int | None) -> list[Row]:
     assert fact.beside is not None
     label, text = fact.beside
     [[*first, own]] = _fact_rows(replace(fact, whole=True), None)
-    row = [*first, Span(pad(own.text, _BESIDE)), Span(pad(label, _BESIDE_LABEL), "bold"), Span(one_line(text))]
+    row = [*first, Piece(pad(own.text, _BESIDE)), Piece(pad(label, _BESIDE_LABEL), "bold"), Piece(printable_line(text))]
     if width(own.text) < _BESIDE - 1 and (columns is None or _width(row) <= columns):
         return [row]
     return [*_fact_rows(fact, columns), *_fact_rows(Fact(label, text), columns)]
 
 
 def _quoted_rows(line: Quoted, columns: int | None) -> list[Row]:
-    text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
+    text = printable(line.text.expandtabs(4)).replace("\n", " ").rstrip()
     most = len(text) + 1 if line.whole else _STEP_ROWS
     parts = [text]
     if columns is not None or not line.whole:
         parts = hanging(text, (columns or _LONGEST) - width(line.margin), most)
-    return [[Span(line.margin), Span(part, "dim")] for part in parts]
+    return [[Piece(line.margin), Piece(part, "dim")] for part in parts]
 
 
 def _width(row: Row) -> int:
@@ -300,7 +300,7 @@ def known(texts: Mapping[str, str], tone: Tone = "plain", *, whole: bool = False
     yield from (Fact(label, text, tone, whole=whole) for label, text in texts.items() if text)
 
 
-def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[Line]:
+def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[ReportLine]:
     """Yield the first line of a text under a label, then its last lines, or of a TAP report the first failed test."""
     first, *more = text.strip("\n").splitlines() or [""]
     if failure := _TAP_FAILURE.search(text):

@@ -17,7 +17,7 @@ from rich.text import Text
 from goalrunner.core.ports import Activity, PersonNeeded
 from goalrunner.records.redaction import Redactor
 from goalrunner.reports.current import Running
-from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, Line, clean, hanging, laid_out
+from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, ReportLine, hanging, laid_out, printable
 from goalrunner.reports.progress import Progress
 
 _TAIL_ROWS = 6
@@ -80,7 +80,7 @@ class LiveProgress(Progress):
         """Process an activity; ring the bell if a person is needed."""
         super().on_activity(activity)
         if isinstance(activity, PersonNeeded) and activity.bell and self._signals:
-            self._write(f"\x1b]0;{clean(activity.text)}\x07\x07")
+            self._write(f"\x1b]0;{printable(activity.text)}\x07\x07")
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -95,15 +95,15 @@ class LiveProgress(Progress):
                 self.__enter__()
         self._live.refresh()
 
-    def close(self, lines: Iterable[Line]) -> None:
+    def close(self, lines: Iterable[ReportLine]) -> None:
         """Wipe the live region and print the last lines."""
         self.__exit__()
         super().close(lines)
 
-    def _text(self, lines: Iterable[Line]) -> Text:
+    def _text(self, lines: Iterable[ReportLine]) -> Text:
         return Text.from_ansi(laid_out(lines, self._console.width, colours=True).rstrip("\n"))
 
-    def _print(self, lines: Iterable[Line]) -> None:
+    def _print(self, lines: Iterable[ReportLine]) -> None:
         text = self._text(lines)
         if text:
             # A soft wrap leaves rows that are longer than the terminal whole, so that a path can be copied.
@@ -132,6 +132,6 @@ class LiveProgress(Progress):
         frame = self._spinner.render(self._monotonic())
         first.plain = first.plain[:LABEL_COLUMNS] + str(frame) + first.plain[LABEL_COLUMNS + 1 :]
         room = max(self._console.width - INDENT, 10)
-        whole = clean(self._redact("\n".join(item.lines[-tail:]))).expandtabs(4).splitlines()
+        whole = printable(self._redact("\n".join(item.lines[-tail:]))).expandtabs(4).splitlines()
         below = [row for line in whole if line.strip() for row in hanging(line, room, _WIDE)]
         return [first, *rows, *(Text(" " * INDENT + row, style="dim") for row in below[-tail:])]

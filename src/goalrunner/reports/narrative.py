@@ -14,7 +14,7 @@ from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Line, Step, facts, home_path, known, model_name
+from goalrunner.reports.layout import Fact, ReportLine, StepLine, facts, home_path, known, model_name
 from goalrunner.reports.steps import event_lines, message_step, near_limits, spent_parts
 
 _OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME", "critic": "[critic] model"}
@@ -23,7 +23,7 @@ UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout
 _NO_JUDGE = "none; the validators decide"
 
 
-def start_lines(state: RunState, place: str, started: events.RunStarted | None = None) -> Iterator[Line]:
+def start_lines(state: RunState, place: str, started: events.RunStarted | None = None) -> Iterator[ReportLine]:
     """Yield workspace, run and models, and at the start of a run its limits and warnings; `place` is "git, clean"."""
     workspace = " · ".join(filter(None, (home_path(state.workspace), place)))
     yield Fact("workspace", workspace, beside=("run", state.goal.run_id))
@@ -53,7 +53,7 @@ def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
     return f"a person decides on {', '.join(kinds)}{within}" if kinds else ""
 
 
-def _recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
+def _recorded_lines(models: Mapping[str, str]) -> Iterator[ReportLine]:
     """Yield a line if replies are played from a recording, with the option for a real model."""
     recorded = [role for role in _OPTIONS if models.get(role, "").startswith(SCRIPTED)]
     if recorded:
@@ -63,7 +63,7 @@ def _recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
 
 def resolved_lines(
     goal: Goal, agent: str = "", place: str = "", checked: Sequence[tuple[str, str]] = ()
-) -> Iterator[Line]:
+) -> Iterator[ReportLine]:
     """Yield objective, workspace, models, limits and checks.
 
     `agent` is an external one with its command, `place` more about the workspace: "git, clean". `checked` are labels and
@@ -117,7 +117,7 @@ class Narrative:
         self._is_resumed = False
         self._warned: set[tuple[str, float]] = set()
 
-    def restore(self, state: RunState) -> list[Line]:
+    def restore(self, state: RunState) -> list[ReportLine]:
         """Return the first lines of a resumed run: goal, workspace, agent, and what is used of the limits."""
         self.state = state
         self._begin_round(state, is_resumed=True)
@@ -129,11 +129,11 @@ class Narrative:
         goal, so_far = Fact("goal", state.goal.description), Fact("so far", " · ".join(parts))
         return [goal, *start_lines(state, self._place(state.workspace)), so_far]
 
-    def lines_of(self, record: events.Record) -> list[Line]:
+    def lines_of(self, record: events.Record) -> list[ReportLine]:
         """Return the lines of a record; most have none."""
         event = record.event
         self.state = state = apply(self.state, record)
-        lines: list[Line] = []
+        lines: list[ReportLine] = []
         match event:
             case events.GoalCreated():
                 lines.append(Fact("goal", event.goal.description))
@@ -164,7 +164,7 @@ class Narrative:
         self._elapsed_before, self.usage_before = state.elapsed, state.total
         self._is_resumed = is_resumed
 
-    def _round_end(self, state: RunState) -> Iterator[Line]:
+    def _round_end(self, state: RunState) -> Iterator[ReportLine]:
         """Yield duration, changes and spend of a round that is over."""
         if self._finished is None:
             return
@@ -175,16 +175,16 @@ class Narrative:
             parts += figures.spent(used)
         yield Fact("", f"round {self._finished.round} took {' · '.join(parts)}")
 
-    def _warnings(self, state: RunState) -> Iterator[Line]:
+    def _warnings(self, state: RunState) -> Iterator[ReportLine]:
         """Yield a warning for each limit that is nearly used up, once."""
         for limit, line in near_limits(state):
             if limit not in self._warned:
                 self._warned.add(limit)
                 yield line
 
-    def labelled(self, line: Line) -> Line:
+    def labelled(self, line: ReportLine) -> ReportLine:
         """Return the line with the label of its round, if it is the first step of the round."""
-        if not isinstance(line, Step):
+        if not isinstance(line, StepLine):
             return line
         label, self.label = self.label, ""
         return replace(line, label=label)

@@ -10,7 +10,7 @@ from typing import Any
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ELLIPSIS, SHORT_ID, Fact, clean, home_path, lines_text, table
+from goalrunner.reports.layout import ELLIPSIS, SHORT_ID, Fact, home_path, lines_text, printable, table
 from goalrunner.snapshots.objects import shown
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -72,7 +72,7 @@ def files_of(text: str, most: int | None = None) -> tuple[list[FileDiff], int]:
         found[-1].removed += kind == "-"
         number += 1
         if most is None or number <= most:
-            code = clean((line if kind in ("@", "") else line[1:]).rstrip("\r").expandtabs(4))
+            code = printable((line if kind in ("@", "") else line[1:]).rstrip("\r").expandtabs(4))
             found[-1].lines.append((kind, code if len(code) <= _LONGEST else code[:_LONGEST] + ELLIPSIS))
     return found, max(number - most, 0) if most is not None else 0
 
@@ -90,7 +90,7 @@ def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:
     """Return the patch for a terminal, without the escape sequences that files contain."""
     lines = []
     for kind, line in patch_lines(patch.text):
-        text, colour = clean(line.expandtabs()), _COLOURS.get(kind, "") if colours else ""
+        text, colour = printable(line.expandtabs()), _COLOURS.get(kind, "") if colours else ""
         lines.append(f"{colour}{text}\x1b[m\n" if colour else f"{text}\n")
     return "".join(lines)
 

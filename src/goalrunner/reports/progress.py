@@ -14,7 +14,7 @@ from goalrunner.core.ports import Activity, Remark
 from goalrunner.core.run_state import RunState
 from goalrunner.reports.current import Current
 from goalrunner.reports.figures import neutral
-from goalrunner.reports.layout import Fact, Line, laid_out
+from goalrunner.reports.layout import Fact, ReportLine, laid_out
 from goalrunner.reports.narrative import UNLIMITED, Narrative
 from goalrunner.reports.status import closing_lines
 
@@ -71,7 +71,7 @@ class Progress:
         self.current = Current(self.narrative, monotonic)
         self._turn = threading.RLock()
         self._over = threading.Event()
-        self._notes: list[Line] = []
+        self._notes: list[ReportLine] = []
 
     def __enter__(self) -> Self:
         self._over.clear()
@@ -148,7 +148,7 @@ class Progress:
         """Print the last lines. `copy` is the path of a copy of the outcome."""
         self.close(closing_lines(outcome, self.narrative.state, copy, self.narrative.missing))
 
-    def close(self, lines: Iterable[Line]) -> None:
+    def close(self, lines: Iterable[ReportLine]) -> None:
         """Print the last lines, after which nothing runs."""
         self._over.set()
         self.current.clear()
@@ -158,7 +158,7 @@ class Progress:
             self._end_group()
             self._print(lines)
 
-    def _print(self, lines: Iterable[Line]) -> None:
+    def _print(self, lines: Iterable[ReportLine]) -> None:
         text = laid_out(lines, colours=self._colours)
         if text:
             self._write(neutral(text) if self._github else text)

@@ -11,7 +11,7 @@ from goalrunner.core.errors import some
 from goalrunner.core.observation import OWNER, EvidenceRow, Observation
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import SHORT_ID, Fact, Line, Quoted, clean, laid_out
+from goalrunner.reports.layout import SHORT_ID, Fact, Quoted, ReportLine, laid_out, printable
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -61,7 +61,10 @@ def choices_text(columns: int | None = None) -> str:
 
 def question_text(question: str, columns: int | None = None) -> str:
     """Return the text of a question of the agent or the judge."""
-    asked: list[Line] = [Fact("question", "Only a person can answer this:"), *_quoted(question.splitlines(), LINES)]
+    asked: list[ReportLine] = [
+        Fact("question", "Only a person can answer this:"),
+        *_quoted(question.splitlines(), LINES),
+    ]
     return "\n" + laid_out(asked, columns)
 
 
@@ -72,7 +75,7 @@ def prompt_text(request: ApprovalRequest) -> str:
     return f"[y]es / [n]o REASON{' / [a]ll: show every line' if is_shortened else ''}: "
 
 
-def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[Line]:
+def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]:
     approval = request.approval
     yield Fact("approval", f"{approval.id}: {_ASKS[approval.kind]}")
     yield from _quoted(approval.action.splitlines(), most)
@@ -181,7 +184,7 @@ def observation_text(item: Observation, output: str, stale: str = "", columns: i
     parts = [laid_out([Fact(name, text, whole=name == "command") for name, text in values.items() if text], columns)]
     for text in (item.command if is_long else "", output):
         if text:
-            shown = text if columns is None else clean(text.expandtabs())
+            shown = text if columns is None else printable(text.expandtabs())
             parts.append(shown if shown.endswith("\n") else f"{shown}\n")
     return "\n".join(parts)
 

@@ -26,7 +26,7 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import LOST, RunSummary
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Line, Quoted, cut, facts, home_path, laid_out, one_line
+from goalrunner.reports.layout import Fact, Quoted, ReportLine, cut, facts, home_path, laid_out, printable_line
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.status import closing_lines, next_steps, progress_lines
 from goalrunner.reports.steps import LONGEST_WORDS
@@ -72,7 +72,7 @@ def show_live(records: Iterable[Record], progress: Progress, *, folder: str, los
     progress.close(_end(progress.narrative, folder, lost))
 
 
-def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterator[Line]:
+def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterator[ReportLine]:
     state = narrative.state
     if state is None:
         yield Fact("empty", "The log of this run has no events.")
@@ -113,11 +113,11 @@ def events_text(records: Iterable[Record], columns: int | None = None) -> Iterat
             if name != "type" and isinstance(value, str | int | float) and value not in ("", 0):
                 values.append(f"{name} {value}")
         head = f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {record.event.type:<21}"
-        line = cut(f"{head}  {one_line(' · '.join(values))}", columns or _LONGEST_EVENT)
+        line = cut(f"{head}  {printable_line(' · '.join(values))}", columns or _LONGEST_EVENT)
         yield f"{line.rstrip()}\n"
 
 
-def state_lines(state: RunState) -> Iterator[Line]:
+def state_lines(state: RunState) -> Iterator[ReportLine]:
     """Yield the state of a run."""
     memory, evidence = state.memory, state.memory.step_evidence
     yield Fact("goal", state.goal.description, beside=("run", state.goal.run_id))
@@ -188,10 +188,10 @@ def why(state: RunState) -> str:
 
 def verification_text(done: Verification) -> str:
     """Return what was checked, or the first damage; then what could not be checked."""
-    notes = "".join(f"note: {one_line(note)}\n" for note in done.notes)
+    notes = "".join(f"note: {printable_line(note)}\n" for note in done.notes)
     if done.broken is not None:
         place = done.broken.file if done.broken.byte is None else f"{done.broken.file}, byte {done.broken.byte}"
-        return f"not intact: {one_line(place)}: {one_line(done.broken.what)}\n{notes}"
+        return f"not intact: {printable_line(place)}: {printable_line(done.broken.what)}\n{notes}"
     counted = {
         "event": done.events,
         "message": done.messages,

@@ -16,15 +16,15 @@ from goalrunner.reports.figures import redacted_line
 from goalrunner.reports.layout import (
     TAIL,
     Fact,
-    Line,
+    ReportLine,
     Tone,
     cut,
     facts,
     home_path,
     known,
     model_name,
-    one_line,
     output_lines,
+    printable_line,
 )
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) ->
                 yield Fact("", f"{one.id} was {said} at {figures.moment(one.decided_at)}.")
 
 
-def naming_lines(summary: RunSummary) -> Iterator[Line]:
+def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
     """Yield the id, the goal and the workspace of a run, for a question about it."""
-    yield from known({"run": summary.run_id, "goal": one_line(summary.objective)})
+    yield from known({"run": summary.run_id, "goal": printable_line(summary.objective)})
     yield from known({"workspace": home_path(summary.workspace)}, whole=True)
 
 
-def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterator[Line]:
+def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterator[ReportLine]:
     """Yield state, rounds, verdict, limits and spend of a run."""
     yield from known({"run": summary.run_id, "goal": summary.objective, "status": _status(summary)})
     if summary.status != "complete":
@@ -101,7 +101,7 @@ def _status(summary: RunSummary) -> str:
     return f"{summary.status} ({reason})" if reason else summary.status
 
 
-def progress_lines(summary: RunSummary) -> Iterator[Line]:
+def progress_lines(summary: RunSummary) -> Iterator[ReportLine]:
     """Yield how far a run is: rounds, verdict, checks, and what waits for a person."""
     limit = summary.max_iterations
     yield Fact("rounds", f"{summary.checked_rounds}{', no limit' if limit is None else f' of {limit}'}")
@@ -117,7 +117,7 @@ def progress_lines(summary: RunSummary) -> Iterator[Line]:
         checks.append(f"{mark} {check.get('name', '?')}  {check.get('summary', '')}")
     yield from facts("checks", checks)
     for identifier, action in summary.waiting.items():
-        yield Fact("waits", f"{identifier} {cut(one_line(action), _LONGEST_ACTION)}", tone="warn")
+        yield Fact("waits", f"{identifier} {cut(printable_line(action), _LONGEST_ACTION)}", tone="warn")
         if summary.status == RUNNING:
             yield Fact("", "Answer at the terminal in which the run was started.")
     for question in summary.open_questions:
@@ -133,7 +133,7 @@ def _verdict(summary: RunSummary) -> str:
     return " · ".join(parts)
 
 
-def _setting(summary: RunSummary, now: datetime) -> Iterator[Line]:
+def _setting(summary: RunSummary, now: datetime) -> Iterator[ReportLine]:
     judge = model_name(summary.judge_model) or "none; the validators decide"
     yield from known({"agent": model_name(summary.agent_model), "judge": judge})
     yield from label_lines(summary.labels)
@@ -156,7 +156,7 @@ def _when(moment: str, now: datetime) -> str:
 
 def closing_lines(
     outcome: GoalOutcome, state: RunState | None = None, copy: str = "", shown: str = ""
-) -> Iterator[Line]:
+) -> Iterator[ReportLine]:
     """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
 
     `state` is that of the run, if it is known; `copy` is the path of a copy of the outcome, if there is one; `shown` is
@@ -182,7 +182,7 @@ def closing_lines(
     yield from next_steps(summary_of(outcome, state))
 
 
-def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> Iterator[Line]:
+def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> Iterator[ReportLine]:
     """Yield what the last verdict misses, unless it is shown already, and the output of the validators that failed."""
     has_ended = state is not None and state.round > 0 and outcome.status != RUNNING
     failed = [result for result in state.validators if not result.passed] if state and has_ended else []
@@ -200,7 +200,7 @@ def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> 
 def _failure_text(result: ValidatorResult) -> str:
     """Return the remark on a failed validator, and its output unless the remark contains all of it."""
     head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
-    is_contained = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
+    is_contained = "\n" not in feedback and printable_line(feedback) in printable_line(result.remark)
     return head if is_contained else f"{head}\n{feedback}"
 
 

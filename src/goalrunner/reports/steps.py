@@ -9,7 +9,7 @@ from goalrunner.core.errors import some
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ASKED, WARNED, Fact, Line, Step, Tone, cut, one_line
+from goalrunner.reports.layout import ASKED, WARNED, Fact, ReportLine, StepLine, Tone, cut, printable_line
 
 _SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
 _LONGEST_NAME = 40
@@ -31,44 +31,44 @@ def short_name(tool: str) -> str:
     return _SHORT_NAMES.get(tool, tool)
 
 
-def message_step(message: str) -> Iterator[Step]:
+def message_step(message: str) -> Iterator[StepLine]:
     """Yield a step with the beginning of the agent's last message in its turn, unless it is empty."""
-    if text := cut(one_line(message), LONGEST_WORDS):
-        yield Step("agent", subject="said", remark=text)
+    if text := cut(printable_line(message), LONGEST_WORDS):
+        yield StepLine("agent", subject="said", remark=text)
 
 
-def event_lines(event: events.Event) -> Iterator[Line]:
+def event_lines(event: events.Event) -> Iterator[ReportLine]:
     """Yield the lines of an event; most events have none."""
     for part in (_work_lines, _check_lines, _judge_lines, _person_lines):
         yield from part(event)
 
 
-def _warning(name: str, remark: str) -> Step:
-    return Step(name, WARNED, remark=remark, tone="warn")
+def _warning(name: str, remark: str) -> StepLine:
+    return StepLine(name, WARNED, remark=remark, tone="warn")
 
 
-def _failed(name: str, remark: str, subject: str = "", time: str = "") -> Step:
-    return Step(name, "✗", subject, time, remark, "bad")
+def _failed(name: str, remark: str, subject: str = "", time: str = "") -> StepLine:
+    return StepLine(name, "✗", subject, time, remark, "bad")
 
 
-def _passed(name: str, remark: str, subject: str = "", time: str = "") -> Step:
-    return Step(name, "✓", subject, time, remark, "good")
+def _passed(name: str, remark: str, subject: str = "", time: str = "") -> StepLine:
+    return StepLine(name, "✓", subject, time, remark, "good")
 
 
-def _work_lines(event: events.Event) -> Iterator[Line]:
+def _work_lines(event: events.Event) -> Iterator[ReportLine]:
     match event:
         case events.ToolResultRecorded(observation=seen):
             timed = (seen.source == "shell" and not seen.reported_by) or event.duration >= _WORTH_A_TIME
             remarks = (event.summary or ", ".join(seen.facts), "reported" if seen.reported_by else "")
             time = figures.elapsed(event.duration) if timed else ""
             name = short_name(seen.source)
-            yield Step(name, subject=seen.command, time=time, remark=", ".join(filter(None, remarks)))
+            yield StepLine(name, subject=seen.command, time=time, remark=", ".join(filter(None, remarks)))
         case events.RoundFinished():
             if event.reason == "max_steps":
                 calls = figures.count(event.steps, "model call")
                 yield _warning("agent", f"turn ended after {calls}; the limit is [agent] max_steps")
             if event.left:
-                names = some([cut(one_line(name), _LONGEST_NAME) for name in event.left], _NAMED)
+                names = some([cut(printable_line(name), _LONGEST_NAME) for name in event.left], _NAMED)
                 yield _warning("agent", f"processes that it left running were ended: {names}")
         case events.UsageRecorded(usage=usage) if usage.retries:
             times = figures.count(usage.retries, "time")
@@ -80,15 +80,15 @@ def _work_lines(event: events.Event) -> Iterator[Line]:
         case events.NoteAdded():
             yield Fact("note", event.note, tone="warn")
         case events.MemoryPromoted():
-            yield Step("memory", subject=event.memory_id, remark=f"{event.kind} from {event.source_ref}")
+            yield StepLine("memory", subject=event.memory_id, remark=f"{event.kind} from {event.source_ref}")
 
 
-def _validator(result: ValidatorResult) -> Step:
+def _validator(result: ValidatorResult) -> StepLine:
     make = _passed if result.passed else _failed
     return make(result.name, result.remark, result.command, figures.elapsed(result.duration))
 
 
-def _check_lines(event: events.Event) -> Iterator[Line]:
+def _check_lines(event: events.Event) -> Iterator[ReportLine]:
     match event:
         case events.BaselineTaken():
             yield from map(_validator, event.results)
@@ -115,24 +115,24 @@ def _check_lines(event: events.Event) -> Iterator[Line]:
             yield _warning("checks", f"the workspace changed after the check ({paths}); validators run again")
 
 
-def _judge_lines(event: events.Event) -> Iterator[Line]:
+def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
     match event:
         case events.VerdictRecorded():
             yield from _verdict_lines(event.verdict, event)
         case events.CritiqueFinished(score=None):
             yield _warning(event.account, f"gave no usable score, and the round is checked as it is: {event.problem}")
         case events.CritiqueFinished(score=float() as score):
-            yield Step(event.account, subject=figures.score(score), remark=event.feedback)
+            yield StepLine(event.account, subject=figures.score(score), remark=event.feedback)
         case events.AuditFailed():
             yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail))))
         case events.ConfirmationRecorded(confirmed=True):
             reason = event.reason or event.claim
             yield _failed("judge", f"a second opinion confirms that the goal is blocked: {reason}")
         case events.ConfirmationRecorded():
-            yield Step("judge", remark=f"a second opinion: not blocked: {event.reason or event.claim}")
+            yield StepLine("judge", remark=f"a second opinion: not blocked: {event.reason or event.claim}")
 
 
-def _verdict_lines(verdict: GoalVerdict, event: events.VerdictRecorded) -> Iterator[Line]:
+def _verdict_lines(verdict: GoalVerdict, event: events.VerdictRecorded) -> Iterator[ReportLine]:
     score = figures.score(verdict.score)
     if verdict.source == "fallback":
         yield _failed("judge", "not complete: the judge's answers could not be read", figures.score(0))
@@ -147,11 +147,11 @@ def _verdict_lines(verdict: GoalVerdict, event: events.VerdictRecorded) -> Itera
         yield _failed("judge", f"missing: {verdict.missing or 'not named by the judge'}", subject)
 
 
-def _person_lines(event: events.Event) -> Iterator[Line]:
+def _person_lines(event: events.Event) -> Iterator[ReportLine]:
     match event:
         case events.ApprovalRequested():
             remark = f"{event.approval_id} waits for a person: {event.rule}"
-            yield Step("approval", ASKED, event.action, remark=remark, tone="warn")
+            yield StepLine("approval", ASKED, event.action, remark=remark, tone="warn")
         case events.ApprovalRecorded():
             make = _passed if event.decision == "approved" else _failed
             said = figures.decision_text(
@@ -159,9 +159,9 @@ def _person_lines(event: events.Event) -> Iterator[Line]:
             )
             yield make("approval", ": ".join(filter(None, (said, event.reason))), event.approval_id)
         case events.QuestionOpened():
-            yield Step("question", ASKED, remark=event.question, tone="warn")
+            yield StepLine("question", ASKED, remark=event.question, tone="warn")
         case events.QuestionAnswered():
-            yield Step("answer", subject=event.question, remark=event.answer)
+            yield StepLine("answer", subject=event.question, remark=event.answer)
         case events.RunResumed():
             yield Fact("resumed", figures.limits(vars(event.plan)))
             yield from (Fact("", text, tone) for text, tone in _resumed(event))

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Line, cut, home_path, lines_text, one_line, table, table_room, wrap
+from goalrunner.reports.layout import (
+    Fact,
+    ReportLine,
+    cut,
+    home_path,
+    lines_text,
+    printable_line,
+    table,
+    table_room,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from goalrunner.agents.facts import AgentFacts
@@ -24,7 +34,7 @@ _MARKS = {"good": "✓", "bad": "✗", "note": "·"}
 _MEMORY_HEADINGS = ("ID", "KIND", "OWNER", "SOURCE", "SENSITIVITY", "EXPIRES", "TEXT")
 _MIN_TEXT = 20
 _RUN_HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
-UNKNOWN = "unknown"
+_UNKNOWN = "unknown"
 """Shown if the usage is unknown; a dash: nothing was used."""
 _MIN_GOAL, _NARROWEST = 16, 8
 """With fewer columns for the goal, other columns are left out; it always has the second number."""
@@ -47,7 +57,7 @@ def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
     shown = -1 if all(one.origin == "built in" for one in found) else None
     cells = [_AGENT_HEADINGS[:shown], *(_agent_cells(one)[:shown] for one in found)]
     rows = [row if columns is None else cut(row, columns) for row in table(cells)]
-    if missing := [(one.name, one_line(one.install)) for one in found if not one.installed and one.install]:
+    if missing := [(one.name, printable_line(one.install)) for one in found if not one.installed and one.install]:
         rows += ["", "not installed:", *table(missing)]
     return lines_text([*rows, "", *wrap(_OTHERS, columns or len(_OTHERS), _ROWS)])
 
@@ -55,15 +65,15 @@ def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
 def _agent_cells(one: AgentFacts) -> tuple[str, ...]:
     usual, *others = one.ways
     found = [way for way in one.ways if way.is_installed] or one.ways
-    version = (one_line(one.version) or UNKNOWN) if one.installed else "-"
+    version = (printable_line(one.version) or _UNKNOWN) if one.installed else "-"
     abilities = []
     for name in _ABILITIES:  # whether the agent can do it when driven in the usual way, else the way in which it can
         other = next((way.by for way in others if getattr(way.can, name)), "no")
         abilities.append("yes" if getattr(usual.can, name) else other)
-    return (one_line(one.name), version, "+".join(way.by for way in found), *abilities, one.origin)
+    return (printable_line(one.name), version, "+".join(way.by for way in found), *abilities, one.origin)
 
 
-def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[Line]:
+def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[ReportLine]:
     """Yield a line for each check, with the command that repairs it, and the result."""
     yield Fact("agent", diagnosis.agent)
     yield from check_lines(diagnosis.checks)
@@ -80,7 +90,7 @@ def diagnosis_value(diagnosis: Diagnosis) -> dict[str, Any]:
     return {"agent": diagnosis.agent, "usable": diagnosis.usable, "checks": checks, "usage": used}
 
 
-def check_lines(checks: Sequence[Finding]) -> Iterator[Line]:
+def check_lines(checks: Sequence[Finding]) -> Iterator[ReportLine]:
     """Yield a line for each check, and the command that repairs it."""
     for check in checks:
         yield Fact(check.name, f"{_MARKS[check.state]} {check.message}")
@@ -91,11 +101,19 @@ def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | No
     """Return a row for each item, oldest first; empty for none. `columns` is the width of a terminal."""
     rows: list[tuple[str, ...]] = [_MEMORY_HEADINGS]
     for item in items:
-        source = f"{item.source_ref} of {one_line(item.run_id)}"
+        source = f"{item.source_ref} of {printable_line(item.run_id)}"
         until = item.expires_at[:10] if item.expires_at else "never"
         if item.is_expired(now):
             until = "expired"
-        row = (item.memory_id, item.kind, one_line(item.owner), source, item.sensitivity, until, one_line(item.text))
+        row = (
+            item.memory_id,
+            item.kind,
+            printable_line(item.owner),
+            source,
+            item.sensitivity,
+            until,
+            printable_line(item.text),
+        )
         rows.append(row)
     return lines_text(table(rows, columns, _MIN_TEXT)) if items else ""
 
@@ -104,13 +122,13 @@ def promoted_text(item: MemoryItem) -> str:
     """Return the text about an item that was kept."""
     until = f" until {item.expires_at[:10]}" if item.expires_at else ""
     corrected = f", in place of {item.replaces}" if item.replaces else ""
-    source = f'{item.kind} from {item.source_ref} of run {item.run_id}, for runs of "{one_line(item.owner)}"'
-    return f"{item.memory_id}  {source}{until}{corrected}\n{one_line(item.text)}\n"
+    source = f'{item.kind} from {item.source_ref} of run {item.run_id}, for runs of "{printable_line(item.owner)}"'
+    return f"{item.memory_id}  {source}{until}{corrected}\n{printable_line(item.text)}\n"
 
 
 def forgotten_text(items: Sequence[MemoryItem]) -> str:
     """Return the text about items that were removed."""
-    return lines_text([f"forgotten  {item.memory_id}  {one_line(item.text)}" for item in items])
+    return lines_text([f"forgotten  {item.memory_id}  {printable_line(item.text)}" for item in items])
 
 
 def listing_text(
@@ -159,42 +177,42 @@ def _run_cells(summary: RunSummary, now: datetime, *, with_labels: bool) -> tupl
     goal = f"[{names}] {summary.objective}" if with_labels and names else summary.objective
     tokens = cost = "-"
     if summary.has_spent:
-        tokens = UNKNOWN
+        tokens = _UNKNOWN
         if summary.tokens is not None:
             tokens = f"{'>= ' if summary.uncounted_calls else ''}{summary.tokens:,}"
-        cost = figures.cost(summary).replace(figures.UNKNOWN_COST, UNKNOWN).replace("at least ", ">= ")
+        cost = figures.cost(summary).replace(figures.UNKNOWN_COST, _UNKNOWN).replace("at least ", ">= ")
     return (
-        one_line(summary.run_id),
-        one_line(summary.status),
+        printable_line(summary.run_id),
+        printable_line(summary.status),
         str(summary.checked_rounds) if limit is None else f"{summary.checked_rounds}/{limit}",
         "-" if summary.score is None else figures.score(summary.score),
         tokens,
         cost,
         figures.age(summary.started_at, now) or "-",
-        one_line(goal),
+        printable_line(goal),
     )
 
 
 def _label_names(summary: RunSummary) -> str:
     """Return the labels of a run without their paths."""
     names = dict.fromkeys(label.partition(":")[0] for label in summary.labels)
-    return one_line(", ".join(names))
+    return printable_line(", ".join(names))
 
 
 def old_run_line(run: OldRun) -> str:
     """Return a line about a run that could be removed: its id, how it ended, its workspace and its goal."""
     summary = RunSummary.read(run.summary)
-    parts = [run.folder.run_id, run.why, home_path(summary.workspace), one_line(summary.objective)]
+    parts = [run.folder.run_id, run.why, home_path(summary.workspace), printable_line(summary.objective)]
     return "  ".join(filter(None, parts))
 
 
 def waiting_line(summary: RunSummary) -> str:
     """Return a line for a list of runs with the command that shows what waits; empty if nothing does."""
-    run, questions = one_line(summary.run_id), summary.open_questions
+    run, questions = printable_line(summary.run_id), summary.open_questions
     if summary.status == RUNNING:
         return ""
     if summary.waiting:
         return f"{run} waits for your approval: goal status {run}"
     if summary.stop_reason == "question_open" and questions:
-        return f'{run} asks: {cut(one_line(questions[0]), _LONGEST_QUESTION)}  goal answer {run} "..."'
+        return f'{run} asks: {cut(printable_line(questions[0]), _LONGEST_QUESTION)}  goal answer {run} "..."'
     return ""

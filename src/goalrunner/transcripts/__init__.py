@@ -12,32 +12,32 @@ from typing import Any, ClassVar, Protocol, cast
 
 from goalrunner.core.errors import UsageError, nearest, quoted_list
 from goalrunner.core.observation import FORGEABLE, Observation, Trail
-from goalrunner.core.trail_builder import TrailBuilder
-from goalrunner.transcripts.source import HINT, STDIN, Deliverable, Source, Texts
+from goalrunner.core.trail_builder import Deliverable, TrailBuilder
+from goalrunner.transcripts.source import HINT, STDIN_NAME, TextStore, TranscriptSource
 
-__all__ = ["GROUP", "Reader", "RowReader", "SavedTrail", "check_format", "formats", "read_transcript"]
+__all__ = ["READER_GROUP", "RowReader", "SavedTrail", "TranscriptReader", "check_format", "formats", "read_transcript"]
 
-GROUP = "goalrunner.transcripts"
+READER_GROUP = "goalrunner.transcripts"
 """The entry-point group in which other packages register readers: modules, or objects like one."""
 
 _RUN = "goal-run"
 _BUILT_IN = {
-    _RUN: "events:GoalRun",
-    "claude-code": "chat:ClaudeCode",
-    "codex": "trajectories:Codex",
-    "openhands": "events:OpenHands",
-    "openhands-v0": "events:OpenHandsV0",
-    "gemini": "chat:Gemini",
-    "qwen": "chat:Qwen",
-    "opencode": "chat:OpenCode",
-    "mini-swe-agent": "trajectories:MiniSweAgent",
-    "swe-agent": "trajectories:SweAgent",
-    "atif": "trajectories:Atif",
-    "acp": "events:Acp",
-    "inspect": "chat:Inspect",
-    "openai-responses": "trajectories:Responses",
-    "anthropic": "chat:Anthropic",
-    "openai-chat": "chat:OpenAIChat",
+    _RUN: "events:GoalRunReader",
+    "claude-code": "chat:ClaudeCodeReader",
+    "codex": "trajectories:CodexReader",
+    "openhands": "events:OpenHandsReader",
+    "openhands-v0": "events:OpenHandsV0Reader",
+    "gemini": "chat:GeminiReader",
+    "qwen": "chat:QwenReader",
+    "opencode": "chat:OpenCodeReader",
+    "mini-swe-agent": "trajectories:MiniSweAgentReader",
+    "swe-agent": "trajectories:SweAgentReader",
+    "atif": "trajectories:AtifReader",
+    "acp": "events:AcpReader",
+    "inspect": "chat:InspectReader",
+    "openai-responses": "trajectories:ResponsesReader",
+    "anthropic": "chat:AnthropicReader",
+    "openai-chat": "chat:OpenAIChatReader",
 }
 """Name of the format -> module and class, in the order of trial. Registered formats are tried before the last."""
 
@@ -60,15 +60,15 @@ class SavedTrail(Trail):
         return tuple(item.id for item in found if any(fact.startswith(FORGEABLE) for fact in item.facts))
 
 
-class Reader(Protocol):
+class TranscriptReader(Protocol):
     """Reads one transcript of one format."""
 
     DESCRIPTION: str
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         """Return whether the first records are of the format."""
 
-    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+    def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
         """Return the trail. Raise UsageError with file and line if it cannot be read."""
 
 
@@ -85,10 +85,10 @@ class RowReader:
     """Members of the outer object whose elements are rows; "" stands for the lines or elements of the file."""
 
     def __init__(self) -> None:
-        texts = Texts()
+        texts = TextStore()
         self.trail = TrailBuilder(self.reporter, texts.add, texts.read)
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         """Return whether one of the first rows is one that only this format has."""
         rows = (record.value for record in source.sample if record.key in self.keys)
         return any(isinstance(row, dict) and self.is_typical(row) for row in islice(rows, _SAMPLED))
@@ -101,7 +101,7 @@ class RowReader:
         """Return whether a row can be read."""
         raise NotImplementedError
 
-    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+    def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
         """Return the trail. Raise UsageError with the place if a row cannot be read."""
         for row in self.rows(source):
             if not self.is_valid(row):
@@ -110,7 +110,7 @@ class RowReader:
         self.end()
         return self.trail.finish(deliverable)
 
-    def rows(self, source: Source) -> Iterator[Any]:
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
         """Yield the rows of the transcript."""
         return (record.value for record in source.records() if record.key in self.keys)
 
@@ -157,15 +157,15 @@ def check_format(path: Path) -> None:
     _chosen(_source(path), None)
 
 
-def _source(path: Path | str) -> Source:
+def _source(path: Path | str) -> TranscriptSource:
     file, sign, part = str(path).rpartition("#")
-    if sign and file != STDIN and not os.path.lexists(path) and os.path.lexists(file):
-        return Source(file, part=part)
+    if sign and file != STDIN_NAME and not os.path.lexists(path) and os.path.lexists(file):
+        return TranscriptSource(file, part=part)
     run = Path(path) / "transcript.jsonl"
-    return Source(run if os.path.lexists(run) else path)
+    return TranscriptSource(run if os.path.lexists(run) else path)
 
 
-def _chosen(source: Source, name: str | None) -> tuple[str, Reader]:
+def _chosen(source: TranscriptSource, name: str | None) -> tuple[str, TranscriptReader]:
     if name is not None:
         known = dict(_readers())
         if name not in known:
@@ -179,7 +179,7 @@ def _chosen(source: Source, name: str | None) -> tuple[str, Reader]:
     raise UsageError(f"{source.name}: the format of this transcript is not known", HINT)
 
 
-def _readers() -> Iterator[tuple[str, Reader]]:
+def _readers() -> Iterator[tuple[str, TranscriptReader]]:
     *first, last = _BUILT_IN.items()
     for name, place in first:
         yield name, _built_in(place)
@@ -187,21 +187,21 @@ def _readers() -> Iterator[tuple[str, Reader]]:
     yield last[0], _built_in(last[1])
 
 
-def _built_in(place: str) -> Reader:
+def _built_in(place: str) -> TranscriptReader:
     module, name = place.split(":")
-    return cast("Reader", getattr(import_module(f"goalrunner.transcripts.{module}"), name)())
+    return cast("TranscriptReader", getattr(import_module(f"goalrunner.transcripts.{module}"), name)())
 
 
-def _registered() -> Iterator[tuple[str, Reader]]:
+def _registered() -> Iterator[tuple[str, TranscriptReader]]:
     """Yield the readers of other packages. Raise UsageError if one of them cannot be imported."""
     from importlib.metadata import entry_points
 
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(entry_points(group=READER_GROUP), key=lambda point: point.name):
         if point.name not in _BUILT_IN:
             try:
                 loaded = point.load()
             except Exception as error:
-                hint = f"repair or uninstall the package that registers it in the entry-point group {GROUP}"
+                hint = f"repair or uninstall the package that registers it in the entry-point group {READER_GROUP}"
                 raise UsageError(
                     f"the reader {point.name} cannot be imported from {point.value}: {error}", hint
                 ) from error

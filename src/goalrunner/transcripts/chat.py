@@ -24,9 +24,9 @@ from goalrunner.core.messages import (
     unknown_block,
 )
 from goalrunner.core.observation import Trail
-from goalrunner.core.trail_builder import add_message
+from goalrunner.core.trail_builder import Deliverable, add_message
 from goalrunner.transcripts import RowReader
-from goalrunner.transcripts.source import Deliverable, Source
+from goalrunner.transcripts.source import TranscriptSource
 
 
 class ChatReader(RowReader):
@@ -38,13 +38,13 @@ class ChatReader(RowReader):
         add_message(self.trail, row, claims=claims)
 
 
-class OpenAIChat(ChatReader):
+class OpenAIChatReader(ChatReader):
     """OpenAI chat messages. As the last format it reports all errors in JSON files."""
 
     DESCRIPTION = 'OpenAI chat messages: a JSON array, {"messages": [...]}, or JSON Lines'
     fault = f"a chat message: it has no known role, or content that is neither text nor blocks ({KNOWN_BLOCKS})"
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         return source.is_json and ("messages" in source.members or not source.members)
 
     def is_valid(self, row: Any) -> bool:
@@ -53,7 +53,7 @@ class OpenAIChat(ChatReader):
         return is_known and not unknown_block(content)
 
 
-class Anthropic(ChatReader):
+class AnthropicReader(ChatReader):
     """Messages of Anthropic's API."""
 
     DESCRIPTION = 'messages of Anthropic\'s API: a JSON array, {"messages": [...]}, a response, or JSON Lines'
@@ -71,7 +71,7 @@ class Anthropic(ChatReader):
         return known and isinstance(at(row, "content"), str | list)
 
 
-class ClaudeCode(ChatReader):
+class ClaudeCodeReader(ChatReader):
     """Sessions of Claude Code: `~/.claude/projects/*/*.jsonl`. Words of sub-agents and summaries are claims."""
 
     DESCRIPTION = "session of Claude Code (JSON Lines)"
@@ -103,7 +103,7 @@ class ClaudeCode(ChatReader):
                 super().add(row["message"], claims=bool(row.get("isSidechain")))
 
 
-class Inspect(ChatReader):
+class InspectReader(ChatReader):
     """Logs of Inspect, read by its own library."""
 
     DESCRIPTION = "log of Inspect, .eval or JSON; one sample is FILE#ID or FILE#ID:EPOCH (extra: inspect)"
@@ -112,12 +112,12 @@ class Inspect(ChatReader):
     _ARCHIVE = b"PK\x03\x04"
     _SHOWN = 8
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         if source.head.startswith(self._ARCHIVE):
             return b"_journal/" in source.head
         return at(source.members.get("eval"), "task") is not None and "status" in source.members
 
-    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+    def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
         """Return the trail of one sample."""
         try:
             log: Any = import_module("inspect_ai.log")
@@ -146,7 +146,7 @@ class Inspect(ChatReader):
                 self.add({**message, "tool_calls": calls})
         return self.trail.finish(deliverable)
 
-    def _chosen(self, source: Source, samples: list[tuple[int, Any]]) -> tuple[int, Any]:
+    def _chosen(self, source: TranscriptSource, samples: list[tuple[int, Any]]) -> tuple[int, Any]:
         """Return epoch and id of the chosen sample, or of the only one."""
         part = source.part
         found = [(epoch, name) for epoch, name in samples if part in ("", str(name), f"{name}:{epoch}")]
@@ -180,7 +180,7 @@ def _shell_fact(tool: str, output: str) -> tuple[str, ...]:
     return ()
 
 
-class Gemini(RowReader):
+class GeminiReader(RowReader):
     """Sessions of Gemini CLI: `~/.gemini/tmp/*/chats/session-*.json` and `.jsonl`.
 
     A message is written again when its calls have ended; it counts once.
@@ -196,7 +196,7 @@ class Gemini(RowReader):
         super().__init__()
         self._messages: dict[str, dict[str, Any]] = {}
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         return self.is_typical(source.members) or super().matches(source)
 
     def is_typical(self, row: dict[str, Any]) -> bool:
@@ -234,7 +234,7 @@ class Gemini(RowReader):
             self.trail.result(identifier, output, _ENDED[status] or _shell_fact(tool, output))
 
 
-class Qwen(RowReader):
+class QwenReader(RowReader):
     """Sessions of Qwen Code: `~/.qwen/projects/*/chats/*.jsonl`. What sub-agents find, and summaries, are claims."""
 
     DESCRIPTION = "session of Qwen Code (JSON Lines)"
@@ -271,7 +271,7 @@ class Qwen(RowReader):
                 trail.result(text(result.get("id")), output, _shell_fact(tool, output) or failed, tool=tool)
 
 
-class OpenCode(RowReader):
+class OpenCodeReader(RowReader):
     """Sessions of opencode, as `opencode export SESSION` prints them. A summary of the conversation is a claim."""
 
     DESCRIPTION = "session of opencode: the output of opencode export (JSON)"

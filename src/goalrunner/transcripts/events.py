@@ -9,11 +9,12 @@ from typing import Any
 from goalrunner.core.messages import at, block_text, exit_fact, integer_of, items, parsed, text
 from goalrunner.core.observation import Trail
 from goalrunner.core.summary import EvidenceIndex
+from goalrunner.core.trail_builder import Deliverable
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import RowReader
-from goalrunner.transcripts.source import Deliverable, Source
+from goalrunner.transcripts.source import TranscriptSource
 
 
 def _ended(*codes: Any) -> tuple[str, ...]:
@@ -21,7 +22,7 @@ def _ended(*codes: Any) -> tuple[str, ...]:
     return exit_fact(*(code for code in map(integer_of, codes) if code is not None and code >= 0))
 
 
-class OpenHands(RowReader):
+class OpenHandsReader(RowReader):
     """Events of version 1. Summaries of forgotten events and reports of other agents are claims."""
 
     DESCRIPTION = "events of OpenHands 1: the folder of a conversation, JSON Lines, or a JSON array"
@@ -71,7 +72,7 @@ class OpenHands(RowReader):
         self.trail.result(identifier, output, _ended(*codes) or failed, tool=tool)
 
 
-class OpenHandsV0(RowReader):
+class OpenHandsV0Reader(RowReader):
     """Events before version 1. Reports of delegates and summaries of forgotten events are claims."""
 
     DESCRIPTION = "events of OpenHands 0: a saved trajectory, the folder of a session, or the output of an evaluation"
@@ -90,7 +91,7 @@ class OpenHandsV0(RowReader):
         kind = at(row, "action") if at(row, "observation") is None else at(row, "observation")
         return isinstance(kind, str) and isinstance(at(row, "source"), str) and "kind" not in row
 
-    def rows(self, source: Source) -> Iterator[Any]:
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
         names: list[str] = []
         for record in source.records():
             if record.key not in self.keys:
@@ -145,7 +146,7 @@ def _history(row: Any) -> list[Any]:
     return [event for entry in found for event in (entry if isinstance(entry, list) else [entry])]
 
 
-class Acp(RowReader):
+class AcpReader(RowReader):
     """Session updates. A call's output is its last content; calls that have not ended are left out."""
 
     DESCRIPTION = "session updates of the Agent Client Protocol: JSON Lines or a JSON array"
@@ -220,16 +221,16 @@ def _update(row: Any) -> dict[str, Any] | None:
     return None
 
 
-class GoalRun:
+class GoalRunReader:
     """The transcript of a run of this program, with the log of the run beside it."""
 
     DESCRIPTION = "folder of a run of this program, or its transcript.jsonl"
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         path = source.path
         return path.name == "transcript.jsonl" and path.with_name("events.jsonl").is_file()
 
-    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+    def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
         """Return the trail of the run. Raise RecordError if log, transcript or artifacts were changed.
 
         Observations keep their ids, facts and whole outputs, each checked against its hash in the log. The log contains

@@ -16,17 +16,15 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile, gettempdir
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from goalrunner.core.errors import UsageError
 
-Deliverable = Literal["workspace", "response"]
-
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
-STDIN = "-"
-LONGEST = 64 * 2**20
+STDIN_NAME = "-"
+LONGEST_ROW = 64 * 2**20
 """Bytes of one line that are read."""
-LARGEST = 256 * 2**20
+LARGEST_DOCUMENT = 256 * 2**20
 """Bytes of one JSON document that are read."""
 
 _SAMPLED = 64
@@ -37,7 +35,7 @@ _EVENT = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
 
 @dataclass(frozen=True)
-class Record:
+class SourceRecord:
     """A line of JSON Lines, an element of a list, or a whole document."""
 
     value: Any
@@ -47,7 +45,7 @@ class Record:
     """The member of the outer object that contains the list; empty if there is none."""
 
 
-class Source:
+class TranscriptSource:
     """The file of a transcript, a folder with one file for each event, or standard input.
 
     `part` selects one conversation of a file that has several. After `records` is exhausted, `partial` says what is
@@ -58,7 +56,7 @@ class Source:
         self.path = Path(path)
         self.part = part
         self.partial = ""
-        self.name = "<stdin>" if str(path) == STDIN else str(path)
+        self.name = "<stdin>" if str(path) == STDIN_NAME else str(path)
         """The file as it is named in messages."""
         self.is_folder = os.path.isdir(path)  # noqa: PTH112 - never raises
         self._place = "  "
@@ -66,11 +64,11 @@ class Source:
     @cached_property
     def piped(self) -> Path | None:
         """A temporary file with the content of a pipe, which can be read only once; None for files."""
-        if str(self.path) != STDIN and not self.path.is_fifo():
+        if str(self.path) != STDIN_NAME and not self.path.is_fifo():
             return None
         copy = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - removed with this object
         weakref.finalize(self, copy.close)
-        with nullcontext(sys.stdin.buffer) if str(self.path) == STDIN else self.path.open("rb") as stream:
+        with nullcontext(sys.stdin.buffer) if str(self.path) == STDIN_NAME else self.path.open("rb") as stream:
             shutil.copyfileobj(stream, copy)
         copy.flush()
         return Path(copy.name)
@@ -89,11 +87,11 @@ class Source:
         return self.head.startswith((b"[", b"{"))
 
     @cached_property
-    def sample(self) -> tuple[Record, ...]:
+    def sample(self) -> tuple[SourceRecord, ...]:
         """The records of a document, or the first ones of JSON Lines and folders, up to one that cannot be read."""
         if self.is_json and self._document is not None:
             return tuple(self._records())
-        found: list[Record] = []
+        found: list[SourceRecord] = []
         with suppress(UsageError):  # the reader reports it
             found.extend(islice(self._records(), _SAMPLED) if self.is_json or self.is_folder else ())
         return tuple(found)
@@ -110,7 +108,7 @@ class Source:
             return {}
         return {key: None if isinstance(value, list) else value for key, value in self._document.items()}
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[SourceRecord]:
         """Yield the records. Raise UsageError with the place; only a torn last line is left out, and noted as partial."""
         for number, record in enumerate(self._records(), 1):
             self._place = f":{record.line}  " if record.line else f": record {number}: "
@@ -124,18 +122,18 @@ class Source:
         """Return an error with the place of the last record."""
         return UsageError(f"{self.name}{self._place}{message}", HINT)
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self) -> Iterator[SourceRecord]:
         if self.is_folder or self._document is None:
             yield from self._pieces()
         elif isinstance(self._document, list):
-            yield from map(Record, self._document)
+            yield from map(SourceRecord, self._document)
         elif not _contains_records(self._document):
-            yield Record(self._document)
+            yield SourceRecord(self._document)
         else:
             lists = ((key, value) for key, value in self._document.items() if isinstance(value, list))
-            yield from (Record(element, key=key) for key, value in lists for element in value)
+            yield from (SourceRecord(element, key=key) for key, value in lists for element in value)
 
-    def _pieces(self) -> Iterator[Record]:
+    def _pieces(self) -> Iterator[SourceRecord]:
         """Yield the values of JSON Lines, or of the files of a folder. A torn last one is left out."""
         for name, line, data, may_be_torn in self._files() if self.is_folder else self._lines():
             try:
@@ -146,21 +144,21 @@ class Source:
                     raise self.error(why if line else f"{name}: {why}", line) from None
                 self.partial = f"{name}, the last one, is torn ({why}); it was left out"
                 return
-            yield Record(value, line)
+            yield SourceRecord(value, line)
 
     @cached_property
     def _document(self) -> Any:
         """The value of a file that is one JSON text; None for JSON Lines. Raise UsageError if it is neither."""
         with self._open() as file:
-            while (first := file.readline(LONGEST)) and not first.strip():
+            while (first := file.readline(LONGEST_ROW)) and not first.strip():
                 pass
             with suppress(ValueError, RecursionError):
                 if isinstance(loads(first), dict) and file.read(8_000).strip():
                     return None
             file.seek(0)
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise self.error(f"the JSON document is larger than {LARGEST // 2**20} MiB")
+            data = file.read(LARGEST_DOCUMENT + 1)
+        if len(data) > LARGEST_DOCUMENT:
+            raise self.error(f"the JSON document is larger than {LARGEST_DOCUMENT // 2**20} MiB")
         try:
             return loads(data)
         except (ValueError, RecursionError) as error:
@@ -172,10 +170,10 @@ class Source:
         with self._open() as file:
             number = 0
             # Not splitlines(), which also splits at characters that may stand inside a JSON string.
-            while line := file.readline(LONGEST + 1):
+            while line := file.readline(LONGEST_ROW + 1):
                 number += 1
-                if len(line) > LONGEST:
-                    raise self.error(f"the line is longer than {LONGEST // 2**20} MiB", number)
+                if len(line) > LONGEST_ROW:
+                    raise self.error(f"the line is longer than {LONGEST_ROW // 2**20} MiB", number)
                 if line.strip():
                     may_be_torn = number > 1 and line.startswith(b"{") and not line.endswith(b"\n")
                     yield f"line {number}", number, line.rstrip(), may_be_torn
@@ -201,8 +199,8 @@ class Source:
             raise UsageError(message, "Name a file that exists and can be read.") from None
 
 
-class Texts:
-    """Texts in a temporary file, so that a long transcript needs little memory."""
+class TextStore:
+    """TextStore in a temporary file, so that a long transcript needs little memory."""
 
     def __init__(self) -> None:
         self._file = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - removed with this object

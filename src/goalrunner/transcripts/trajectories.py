@@ -12,7 +12,7 @@ from goalrunner.core.observation import source_of
 from goalrunner.core.trail_builder import TrailBuilder
 from goalrunner.transcripts import RowReader
 from goalrunner.transcripts.chat import ChatReader
-from goalrunner.transcripts.source import Source
+from goalrunner.transcripts.source import TranscriptSource
 
 _CALL = re.compile(r"(?:function|custom_tool|local_shell|shell|apply_patch|computer|tool_search)_call(_output)?")
 _ROLES = ("system", "developer", "user", "assistant")
@@ -26,7 +26,7 @@ _SHELLS = frozenset({"shell", "shell_command", "exec_command", "local_shell", "w
 _EXIT = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d{1,10})$", re.MULTILINE)
 
 
-class Responses(RowReader):
+class ResponsesReader(RowReader):
     """Items of OpenAI's Responses API."""
 
     DESCRIPTION = "items of OpenAI's Responses API: a JSON array, a request or response with them, or JSON Lines"
@@ -110,7 +110,7 @@ def _add_at_provider(trail: TrailBuilder, kind: str, item: dict[str, Any]) -> No
     trail.result("", block_text(results), ("error",) if failed else ())
 
 
-class Codex(RowReader):
+class CodexReader(RowReader):
     """Rollouts of Codex: `~/.codex/sessions/**/rollout-*.jsonl`. Events repeat the items, so they add nothing."""
 
     DESCRIPTION = "rollout of Codex (JSON Lines)"
@@ -142,7 +142,7 @@ class Codex(RowReader):
                 add_item(self.trail, payload)
 
 
-class MiniSweAgent(ChatReader):
+class MiniSweAgentReader(ChatReader):
     """Trajectories of mini-swe-agent. A user message is the output of a command if it has an exit code."""
 
     DESCRIPTION = "trajectory of mini-swe-agent (JSON)"
@@ -151,7 +151,7 @@ class MiniSweAgent(ChatReader):
     _ACTION = re.compile(r"```(?:mswea_bash_command|bash)\s*\n(.*?)\n```", re.DOTALL)
     _ROLES = ("system", "developer", "user", "assistant", "tool", "exit")
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         if text(source.members.get("trajectory_format")).startswith("mini-swe-agent"):
             return True
         info = source.members.get("info")
@@ -192,7 +192,7 @@ class MiniSweAgent(ChatReader):
         return exit_fact(at(row, "extra", "returncode"), int(found[1]) if found else None)
 
 
-class SweAgent(RowReader):
+class SweAgentReader(RowReader):
     """Trajectories of SWE-agent, `*.traj`; the history of messages repeats the steps."""
 
     DESCRIPTION = "trajectory of SWE-agent (JSON)"
@@ -201,14 +201,14 @@ class SweAgent(RowReader):
     _EDITOR = re.compile(r"(?:edit|append|insert)\b")
     _WRITES = re.compile(r"(?:create|str_replace_editor (?:create|str_replace|insert)) +(\S+)")
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         steps = (record.value for record in source.sample if record.key == "trajectory")
         return any(at(step, "action") is not None and at(step, "observation") is not None for step in steps)
 
     def is_valid(self, row: Any) -> bool:
         return isinstance(at(row, "action"), str) and isinstance(at(row, "observation"), str)
 
-    def rows(self, source: Source) -> Iterator[Any]:
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
         self.trail.user()
         return super().rows(source)
 
@@ -234,16 +234,16 @@ def _open_file(state: Any) -> str:
     return text(at(state, "open_file"))
 
 
-class Atif(RowReader):
+class AtifReader(RowReader):
     """Trajectories in ATIF, as Harbor writes them. Results of sub-agents and copied steps are claims."""
 
     DESCRIPTION = "trajectory in ATIF (JSON)"
     keys = frozenset({"steps"})
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: TranscriptSource) -> bool:
         return text(source.members.get("schema_version")).startswith("ATIF-")
 
-    def rows(self, source: Source) -> Iterator[Any]:
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
         name = text(at(source.members.get("agent"), "name"))
         self.trail.reporter = source_of(name) if name else self.reporter
         return super().rows(source)
