@@ -64,9 +64,10 @@ print("litellm" in sys.modules)
     assert done.stdout.endswith("False\n")
 
 
-def test_an_address_makes_no_provider() -> None:
+def test_the_provider_of_a_model_with_an_address_is_left_to_the_call() -> None:
+    _check("nonsense/x", api_base="http://127.0.0.1:9/v1")
     with pytest.raises(ModelNotFound):
-        _check("nonsense/x", api_base="http://127.0.0.1:9/v1")
+        asyncio.run(LLM("nonsense/x", api_base="http://127.0.0.1:9/v1").probe())
 
 
 @pytest.mark.parametrize(

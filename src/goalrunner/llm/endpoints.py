@@ -74,7 +74,10 @@ def find_endpoint(
 @cache
 def _folder() -> Path:
     """Return the folder of the installed LiteLLM, which is not imported; a folder that does not exist if there is none."""
-    spec = importlib.util.find_spec("litellm")
+    try:
+        spec = importlib.util.find_spec("litellm")
+    except ValueError:  # a module without a specification stands for it
+        spec = None
     places = spec.submodule_search_locations if spec else None
     return Path(next(iter(places or ()), "/nonexistent"))
 
@@ -140,6 +143,7 @@ def refuse_missing_key(model: str, params: Mapping[str, Any], account: Account, 
 def refuse_unknown_provider(model: str, params: Mapping[str, Any]) -> None:
     """Raise ProviderFailure if LiteLLM has no provider of the name that the model begins with.
 
+    Call it only for a model without an address of its own: LiteLLM finds some providers by their addresses.
     `params`, and settings of a LiteLLM that the calling program has imported, may select another provider.
     """
     settings = _settings()

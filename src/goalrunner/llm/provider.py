@@ -15,7 +15,13 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
 from goalrunner.llm.client import LLM, Draft, Reply, Request
-from goalrunner.llm.endpoints import find_endpoint, refuse_empty_key, refuse_missing_key, refuse_unknown_provider
+from goalrunner.llm.endpoints import (
+    FALLBACK_BASE,
+    find_endpoint,
+    refuse_empty_key,
+    refuse_missing_key,
+    refuse_unknown_provider,
+)
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
 from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price_of
 
@@ -135,10 +141,11 @@ class ProviderModel(LLM):
         self._is_ready = False
 
     def check(self) -> None:
-        try:
-            refuse_unknown_provider(self.model, self.params)
-        except ProviderFailure as failure:
-            raise self.explained(failure) from failure
+        if not (self._api_base or os.environ.get(FALLBACK_BASE, "").strip()):
+            try:
+                refuse_unknown_provider(self.model, self.params)
+            except ProviderFailure as failure:
+                raise self.explained(failure) from failure
         if self.api_key_env:
             refuse_empty_key(self.api_key_env, self.account, os.environ)
         elif not self._api_base:
