@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.judge.evidence import render_trail
-from goalrunner.judge.excerpt import TOKEN, price_of
+from goalrunner.judge.excerpt import TOKEN, price_in_bytes
 from tests.support.trails import said, seen, tokens, trail
 
 NONCE = "5f3a9c"
@@ -175,7 +175,7 @@ def test_nothing_forges_a_heading_and_nothing_exceeds_the_room(
     )
     stale = {f"o{number}": f"{command} changed" for number, (_, _, command, _, old) in enumerate(happened, 1) if old}
     shown = render_trail(events, nonce=NONCE, room=most * TOKEN, stale=stale)
-    assert price_of(shown) <= most * TOKEN
+    assert price_in_bytes(shown) <= most * TOKEN
     real = {f"[o{number}]" for number, (observed, *_) in enumerate(happened, 1) if observed}
     headings = re.findall(r"^\s*(\[o\d+\])", shown, re.MULTILINE)
     assert set(headings) <= real

@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.excerpt import TOKEN, excerpt, price_of
+from goalrunner.judge.excerpt import TOKEN, excerpt, price_in_bytes
 from goalrunner.judge.text_matching import LEFT_OUT
 
 NONCE = "5f3a9c"
@@ -66,7 +66,7 @@ def test_of_a_very_long_decisive_line_what_makes_it_decisive_is_kept() -> None:
     text = log((100, "y" * 9_000 + " error: boom " + "z" * 9_000), lines=200)
     shown = excerpt(text, 300 * TOKEN, NONCE)
     assert " error: boom zzz" in shown
-    assert price_of(shown) <= 300 * TOKEN
+    assert price_in_bytes(shown) <= 300 * TOKEN
 
 
 def test_a_mark_that_a_text_itself_contains_is_no_number_to_add() -> None:
@@ -80,7 +80,7 @@ def test_what_begins_a_line_only_because_of_the_cut_is_inert() -> None:
     for room in range(60, 400, 31):
         shown = excerpt(text, room * TOKEN, NONCE)
         assert re.search(r"^\[o99\]", shown, re.MULTILINE) is None
-        assert price_of(shown) <= room * TOKEN
+        assert price_in_bytes(shown) <= room * TOKEN
 
 
 def test_a_huge_text_is_looked_through_at_its_ends() -> None:
@@ -88,7 +88,7 @@ def test_a_huge_text_is_looked_through_at_its_ends() -> None:
     began = time.thread_time()
     shown = excerpt(text, 2_000 * TOKEN, NONCE)
     assert time.thread_time() - began < 5
-    assert price_of(shown) <= 2_000 * TOKEN
+    assert price_in_bytes(shown) <= 2_000 * TOKEN
     assert shown.startswith("line 0 says")
     assert shown.endswith("line 299999 says that it failed\n")
 
@@ -113,7 +113,7 @@ texts = st.lists(pieces | st.text(max_size=30), max_size=60).map("\n".join)
 @given(text=texts, room=st.integers(20, 600))
 def test_no_excerpt_takes_more_than_its_room_and_every_omission_is_counted(text: str, room: int) -> None:
     shown = excerpt(text, room * TOKEN, NONCE)
-    assert price_of(shown) <= room * TOKEN
+    assert price_in_bytes(shown) <= room * TOKEN
     whole = excerpt(text, 1_000_000 * TOKEN, NONCE)
     if shown == whole or LEFT_OUT.search(whole):
         return

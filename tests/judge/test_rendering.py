@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.judge.evidence import LEAST, claim_block, heading, index_line, observation_block
-from goalrunner.judge.excerpt import TOKEN, price_of
+from goalrunner.judge.excerpt import TOKEN, price_in_bytes
 from tests.support.trails import seen
 
 NONCE = "5f3a9c"
@@ -79,13 +79,13 @@ def test_no_block_takes_more_than_its_room(output: str, command: str, room: int)
     )
     stale = {"o123456": "ж" * 400}
     block = observation_block(item, output, room, NONCE, stale)
-    assert price_of(block) <= room
+    assert price_in_bytes(block) <= room
     assert block.splitlines()[0].startswith("[o123456] ")
 
 
 def test_no_claim_takes_more_than_its_room() -> None:
     block = claim_block(Claim(round=1), "I am sure. " * 10_000, LEAST, NONCE)
-    assert price_of(block) <= LEAST
+    assert price_in_bytes(block) <= LEAST
     assert block.startswith("claim of the agent (round 1), no evidence\n<claim 5f3a9c>\nI am sure. ")
     assert " characters left out …]\n" in block
 
@@ -118,5 +118,5 @@ def test_no_reported_block_takes_more_than_its_room(room: int) -> None:
         1, "x\n" * 9_000, command="y" * 9_000, source="🎉" * 400, facts=("é" * 400,), reported_by="ж" * 400
     )
     block = observation_block(item, output, room, NONCE, {"o1": "ж" * 400})
-    assert price_of(block) <= room
+    assert price_in_bytes(block) <= room
     assert ", reported by ж" in block.splitlines()[0]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.excerpt import TOKEN, beginning, ending, price_of
+from goalrunner.judge.excerpt import TOKEN, beginning, ending, price_in_bytes
 from tests.support.trails import tokens
 
 texts = st.text(st.one_of(st.characters(), st.sampled_from("ab C1.\n é好🎉\ud800")), max_size=120)
@@ -14,23 +14,23 @@ texts = st.text(st.one_of(st.characters(), st.sampled_from("ab C1.\n é好🎉\u
 
 @given(texts, texts)
 def test_prices_add_up(one: str, other: str) -> None:
-    assert price_of(one + other) == price_of(one) + price_of(other)
+    assert price_in_bytes(one + other) == price_in_bytes(one) + price_in_bytes(other)
 
 
 @given(text=texts, room=st.integers(-50, 2_000))
 def test_a_beginning_is_the_longest_that_fits(text: str, room: int) -> None:
     cut = beginning(text, room)
     assert text.startswith(cut)
-    assert cut == "" or price_of(cut) <= room
-    assert len(cut) == len(text) or price_of(text[: len(cut) + 1]) > room
+    assert cut == "" or price_in_bytes(cut) <= room
+    assert len(cut) == len(text) or price_in_bytes(text[: len(cut) + 1]) > room
 
 
 @given(text=texts, room=st.integers(-50, 2_000))
 def test_an_ending_is_the_longest_that_fits(text: str, room: int) -> None:
     cut = ending(text, room)
     assert text.endswith(cut)
-    assert cut == "" or price_of(cut) <= room
-    assert len(cut) == len(text) or price_of(text[len(text) - len(cut) - 1 :]) > room
+    assert cut == "" or price_in_bytes(cut) <= room
+    assert len(cut) == len(text) or price_in_bytes(text[len(text) - len(cut) - 1 :]) > room
 
 
 @pytest.mark.parametrize(

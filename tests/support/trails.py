@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from goalrunner.core.observation import Claim, Observation, Trail
-from goalrunner.judge.excerpt import TOKEN, price_of
+from goalrunner.judge.excerpt import TOKEN, price_in_bytes
 
 
 def seen(
@@ -42,4 +42,4 @@ def trail(*pairs: tuple[Observation | Claim, str]) -> Trail:
 
 def tokens(text: str) -> int:
     """The tokens of a text by the judge's estimate, rounded up."""
-    return -(-price_of(text) // TOKEN)
+    return -(-price_in_bytes(text) // TOKEN)

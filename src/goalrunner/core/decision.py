@@ -18,7 +18,7 @@ from goalrunner.core.limits import (
     unreadable,
 )
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_state import BaselineResult, Interruption, Phase, RunState
+from goalrunner.core.run_state import BaselineOutcome, Interruption, Phase, RunState
 from goalrunner.core.verdict import agent_feedback, protected_message, verdict_of
 
 
@@ -174,7 +174,7 @@ def _refinement(state: RunState, *, again: bool = False) -> RunRound | None:
     return None
 
 
-def _after_baseline(state: RunState, baseline: BaselineResult) -> Step:
+def _after_baseline(state: RunState, baseline: BaselineOutcome) -> Step:
     match baseline.standing:
         case "cannot_run":
             return end(StopReason.VALIDATOR_MISSING, baseline.reason)

@@ -15,7 +15,7 @@ from goalrunner.core.outcome import FINAL, GoalAttempt, GoalStatus, StopReason, 
 from goalrunner.core.run_state import (
     KEPT,
     Approval,
-    BaselineResult,
+    BaselineOutcome,
     Interruption,
     Phase,
     RunState,
@@ -356,7 +356,7 @@ def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
     ran_on = event.snapshot or state.base
     taken = seen.replace(
         phase=Phase.BASELINED,
-        baseline=BaselineResult(standing=event.standing, reason=event.reason, results=event.results),
+        baseline=BaselineOutcome(standing=event.standing, reason=event.reason, results=event.results),
         validators=event.results,
         leaked=(),
         refusal="",

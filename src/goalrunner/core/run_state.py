@@ -74,7 +74,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-class BaselineResult(Frozen):
+class BaselineOutcome(Frozen):
     """The status of the validators before round 1."""
 
     standing: Standing
@@ -205,7 +205,7 @@ class RunState(Frozen):
     """Warnings before the first round."""
     verdict: GoalVerdict | None = None
     """The last one."""
-    baseline: BaselineResult | None = None
+    baseline: BaselineOutcome | None = None
     base: Snapshot | None = None
     """The workspace at the start."""
     kept: dict[str, str] = Field({})

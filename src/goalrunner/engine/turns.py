@@ -87,15 +87,16 @@ class Turns:
 
     async def send(self, prompt: str) -> RoundReply:
         """Let the agent work on a user message. Raise GoalError; AgentError for another error and an unusable answer."""
-        before, recorder = self._messages(), self._recorder
-        if before is not None:
-            self._chat.recall(trail_of(before))
+        chat, recorder = self._messages(), self._recorder
+        before = list(chat) if chat is not None else None
         seen, spent = self._state().observations, self._state().usage.get("agent")
         reply = _reply_of(await self._sent(prompt), self._name)
         if not self._state().prompted:  # the conversation recorded no message
             recorder.message({"role": "user", "content": prompt})
             # Tool results that the conversation recorded itself may be in its messages as well.
             messages = self._messages() if self._state().observations == seen else None
+            if before is not None:
+                self._chat.recall(trail_of(before))
             last = await self._chat.record(messages, recorder) if messages is not None else ""
             if reply.text and reply.text != last:
                 recorder.message({"role": "assistant", "content": reply.text})

@@ -180,7 +180,7 @@ class LLMJudge:
         most = await session.begin(request, nonce, self._config.max_tokens)
         expanded = False
         first: VerdictRecorded | None = None
-        replays = Replays(self._replay, recorder)
+        replays = Replays(self._replay, recorder) if self._replay is not None else None
         while True:
             try:
                 text = await session.ask()
@@ -204,7 +204,8 @@ class LLMJudge:
                 if not session.repair(str(error)):
                     break
                 continue
-            outcome, request = await replays.moved(outcome, request)
+            if replays is not None:
+                outcome, request = await replays.moved(outcome, request)
             checked: CheckedVerdict = await in_thread(self._check, outcome, request)
             # A stale citation needs new work of the agent, other faults need another answer of the judge.
             passes = outcome.passed and outcome.score >= request.minimum_score

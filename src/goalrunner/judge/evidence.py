@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail
-from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, fence, fenced, inert, price_of
+from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, fence, fenced, inert, price_in_bytes
 from goalrunner.judge.text_matching import LEFT_OUT, folded
 
 Item = Observation | Claim
@@ -29,7 +29,7 @@ _LINE = 20 * TOKEN
 _CLAIM = 80 * TOKEN
 _COUNTED = 60 * TOKEN
 _WORTH_GROWING = 100 * TOKEN
-_BETWEEN = price_of("\n\n")
+_BETWEEN = price_in_bytes("\n\n")
 _EDITS = frozenset({"edit_file", "write_file"})
 _DIFFS = ("git diff", "git show", "diff ")
 _NO_BRACKETS = str.maketrans("()[]<>", "      ")
@@ -50,7 +50,7 @@ def without_brackets(text: str) -> str:
 def shortened_line(text: str, room: int) -> str:
     """Return a text on one line at a price of at most `room`."""
     line = folded(text).encode("utf-8", "replace").decode()
-    return line if price_of(line) <= room else beginning(line, room - price_of("…")) + "…"
+    return line if price_in_bytes(line) <= room else beginning(line, room - price_in_bytes("…")) + "…"
 
 
 def deliverable_response(trail: Trail, deliverable: Literal["workspace", "response"]) -> Observation | None:
@@ -63,8 +63,8 @@ def observation_block(item: Observation, text: str, room: int, nonce: str, stale
     """Return an observation with its output `text`, at a price of at most `room`, or of LEAST."""
     parts = [heading(item, stale).replace(nonce, "fence")]
     if item.command:
-        parts.append(fenced("command", item.command, min(_COMMAND, (room - price_of(parts[0])) // 3), nonce))
-    left = room - price_of("\n".join([*parts, fence("output", "", nonce)]))
+        parts.append(fenced("command", item.command, min(_COMMAND, (room - price_in_bytes(parts[0])) // 3), nonce))
+    left = room - price_in_bytes("\n".join([*parts, fence("output", "", nonce)]))
     output = excerpt(text.strip("\r\n"), left, nonce)
     parts.append(fence("output", output, nonce) if output.strip() else "(no output)")
     return "\n".join(parts)
@@ -73,7 +73,7 @@ def observation_block(item: Observation, text: str, room: int, nonce: str, stale
 def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
     """Return a claim of the agent, at a price of at most `room`, or of LEAST."""
     title = f"claim of the agent (round {item.round}), no evidence\n"
-    return title + fenced("claim", text.strip(), room - price_of(title), nonce)
+    return title + fenced("claim", text.strip(), room - price_in_bytes(title), nonce)
 
 
 def heading(item: Observation, stale: Stale) -> str:
@@ -131,7 +131,7 @@ def render_trail(
             if at not in view.placed and not view.place(at, min(most, view.room // 8)):
                 break
     left_out = _left_out([item for at, item in enumerate(items) if at not in view.placed], index, nonce, view.stale)
-    view.room += index - sum(price_of(block) + _BETWEEN for block in left_out)
+    view.room += index - sum(price_in_bytes(block) + _BETWEEN for block in left_out)
     view.grow()
     return "\n\n".join([*left_out, *(view.placed[at] for at in sorted(view.placed))])
 
@@ -186,7 +186,7 @@ class _View:
             block = observation_block(item, text, allowance, self._nonce, self.stale)
         else:
             block = claim_block(item, text, allowance, self._nonce)
-        taken = price_of(block) + _BETWEEN
+        taken = price_in_bytes(block) + _BETWEEN
         if taken > self.room:
             return False
         self.placed[at] = block
@@ -197,7 +197,7 @@ class _View:
         """Give the rest of the room to shortened blocks, observations first, newest first."""
         for at in self.newest(Observation) + self.newest(Claim):
             if LEFT_OUT.search(self.placed.get(at, "")) and self.room > _WORTH_GROWING:
-                self.room += price_of(self.placed[at]) + _BETWEEN
+                self.room += price_in_bytes(self.placed[at]) + _BETWEEN
                 self.place(at, self.room)
 
 
@@ -213,11 +213,11 @@ def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> lis
     if not counts:
         return []
     note = f"({' and '.join(counts)} left out)"
-    room -= price_of(note + fence("index", "", nonce)) + _COUNTED // 2
+    room -= price_in_bytes(note + fence("index", "", nonce)) + _COUNTED // 2
     lines: list[str] = []
     for item in reversed(observations):
         line = index_line(item, stale)
-        room -= price_of(line + "\n")
+        room -= price_in_bytes(line + "\n")
         if room < 0:
             break
         lines.insert(0, line)

@@ -21,7 +21,7 @@ SECOND_LOOK = 2
 """Requested observations may take this many times the tokens of the prompt."""
 
 
-def price_of(text: str) -> int:
+def price_in_bytes(text: str) -> int:
     """Return the price of a text. Prices of texts that are joined add up."""
     return len(text.encode("utf-8", "replace"))
 
@@ -96,7 +96,7 @@ def excerpt(text: str, room: int, nonce: str) -> str:
     # No provider takes half of a surrogate pair.
     shown = [inert(readable(end), nonce).encode("utf-8", "replace").decode() for end in ends]
     whole = "\n".join(shown)
-    return whole if not hidden and price_of(whole) <= room else _shortened(whole, room, len(shown[0]), hidden)
+    return whole if not hidden and price_in_bytes(whole) <= room else _shortened(whole, room, len(shown[0]), hidden)
 
 
 def mark(size: int) -> str:
@@ -107,14 +107,14 @@ def mark(size: int) -> str:
 def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
     """Return parts of a text: beginning, end and decisive lines. At `cut`, `hidden` characters were left out before."""
     # A mark stands on a line of its own. The rest of a line that follows it may look like a heading and need INERT.
-    gap = price_of(f"\n{mark(len(text) + hidden)}\n{INERT}")
+    gap = price_in_bytes(f"\n{mark(len(text) + hidden)}\n{INERT}")
     head = min(cut, _head(text, min(room * 3 // 20, room - gap)))
     last = room // 4
     tail = len(text) - len(ending(text, min(last, room - gap)))
-    left = room - gap - price_of(text[:head])
+    left = room - gap - price_in_bytes(text[:head])
     kept = [(0, head)]
     for start, end in decisive(text):
-        needed = price_of(text[start:end]) + gap
+        needed = price_in_bytes(text[start:end]) + gap
         if head < end <= tail and needed <= left - last:
             kept.append((start, end))
             left -= needed
@@ -122,7 +122,7 @@ def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
     pieces, position = [""], 0
     for start, end in sorted(kept):
         omitted = start - position + (hidden if position <= cut <= start else 0)
-        if omitted <= gap and price_of(text[position:start]) <= gap:  # a mark would be as long as the omission
+        if omitted <= gap and price_in_bytes(text[position:start]) <= gap:  # a mark would be as long as the omission
             pieces[-1] += text[position:end]
         elif end > position:
             forged = is_forged(text[start:end].split("\n", 1)[0])
@@ -161,7 +161,7 @@ def fence(name: str, text: str, nonce: str) -> str:
 
 def fenced(name: str, text: str, room: int, nonce: str) -> str:
     """Return an excerpt of a text between fences, at a price of at most `room`, but at least that of the smallest one."""
-    return fence(name, excerpt(text, room - price_of(fence(name, "", nonce)), nonce), nonce)
+    return fence(name, excerpt(text, room - price_in_bytes(fence(name, "", nonce)), nonce), nonce)
 
 
 def inert(text: str, nonce: str) -> str:

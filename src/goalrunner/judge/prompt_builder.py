@@ -17,11 +17,11 @@ from goalrunner.core.trail_builder import Deliverable, trail_of
 from goalrunner.judge import prompt_text
 from goalrunner.judge.citations import cited_in
 from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail
-from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, fence, fenced, price_of
+from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, fence, fenced, price_in_bytes
 from goalrunner.judge.prompt_text import AUDIT, OPINION, AuditForm
 from goalrunner.judge.verdict_parser import requirements_of
 
-_BETWEEN = price_of("\n\n")
+_BETWEEN = price_in_bytes("\n\n")
 _LISTED = 100 * TOKEN
 _LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 2 * _LISTED
 _LEAST_LOOK = 4 * LEAST
@@ -92,7 +92,7 @@ def audit_prompt(
     changed = _listing(
         prompt_text.CHANGED, "changed", request.changed, max(_LISTED, min(room - _LEAST_ROOM, room // 20)), nonce
     )
-    room -= sum(price_of(part) + _BETWEEN for part in (*changed, *left))
+    room -= sum(price_in_bytes(part) + _BETWEEN for part in (*changed, *left))
     happened = render_trail(request.trail, nonce=nonce, room=room, deliverable=request.deliverable, stale=request.stale)
     return "\n\n".join([*goal, *changed, *left, prompt_text.HAPPENED, happened, form.question])
 
@@ -105,8 +105,8 @@ def least_tokens(request: AuditRequest, form: AuditForm = AUDIT) -> int:
 def _fixed(goal: Sequence[str], form: AuditForm) -> int:
     """Return the price of a prompt without evidence, and of its rules."""
     return (
-        price_of("\n\n".join([*goal, prompt_text.HAPPENED, "", form.question]))
-        + price_of(form.rules)
+        price_in_bytes("\n\n".join([*goal, prompt_text.HAPPENED, "", form.question]))
+        + price_in_bytes(form.rules)
         + OVERHEAD * TOKEN
     )
 
@@ -139,7 +139,7 @@ def requested_observations(need: Sequence[str], request: AuditRequest) -> list[O
 
 def look_prompt(request: AuditRequest, wanted: Sequence[Observation], *, nonce: str, max_tokens: int) -> str:
     """Return the message with the requested observations, in at most `max_tokens`, shortened in the middle."""
-    room = max_tokens * TOKEN - price_of(prompt_text.second_look_prompt(_do_not_fit(len(wanted)))) - _BETWEEN
+    room = max_tokens * TOKEN - price_in_bytes(prompt_text.second_look_prompt(_do_not_fit(len(wanted)))) - _BETWEEN
     blocks: list[str] = []
     for number, item in enumerate(wanted):
         # A few readable observations are better than unreadable parts of all.
@@ -149,7 +149,7 @@ def look_prompt(request: AuditRequest, wanted: Sequence[Observation], *, nonce: 
             break
         block = observation_block(item, request.trail.read(item), allowance, nonce, request.stale)
         blocks.append(block)
-        room -= price_of(block) + _BETWEEN
+        room -= price_in_bytes(block) + _BETWEEN
     return prompt_text.second_look_prompt("\n\n".join(blocks))
 
 
@@ -182,7 +182,7 @@ def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
 def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str) -> list[str]:
     """Return one part with as many paths or names as fit, one per line; an empty list without items."""
     lines = "\n".join(" ".join(item.split()) for item in items)
-    return [f"{title}\n{fenced(name, lines, room - price_of(title) - 1, nonce)}"] if items else []
+    return [f"{title}\n{fenced(name, lines, room - price_in_bytes(title) - 1, nonce)}"] if items else []
 
 
 def _judged(request: AuditRequest) -> str:

@@ -28,8 +28,7 @@ _SEARCHED = 10_000
 class Replays:
     """The commands of one audit that ran again, each once."""
 
-    def __init__(self, replay: Replay | None, recorder: object) -> None:
-        """Without `replay`, no command runs again."""
+    def __init__(self, replay: Replay, recorder: object) -> None:
         self._replay, self._recorder = replay, recorder
         self._done: dict[str, Observation | None] = {}
 
@@ -38,7 +37,7 @@ class Replays:
 
         Other citations, and those of commands that could not run again, stay as they are and count while they are fresh.
         """
-        if self._replay is None or not outcome.passed or outcome.score < request.minimum_score:
+        if not outcome.passed or outcome.score < request.minimum_score:
             return outcome, request
         criteria = []
         for criterion in outcome.criteria:
