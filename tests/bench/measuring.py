@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -60,6 +61,18 @@ def process_seconds(
     began = time.perf_counter()
     run_process(command, codes=codes, env=env)
     return time.perf_counter() - began
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """The time of the processor that this process and its children take for some work, which other load does not lengthen."""
+    before = _cpu()
+    work()
+    return _cpu() - before
+
+
+def _cpu() -> float:
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def run_process(

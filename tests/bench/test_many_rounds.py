@@ -36,6 +36,8 @@ def test_late_rounds_take_as_long_as_early_ones(tmp_path: Path, own_home: Path) 
     remark("an audit up to round 10, where its prompt still grows", [1000 * value for value in audits[:10]], "ms")
     hold(f"an audit at round {ROUNDS} / at round {EARLY}", _windows(audits), "ms")
     hold(f"a round at round {ROUNDS} / at round {EARLY}", _windows(rounds), "ms")
+    fifth, sixtieth = sorted(rounds[2:8]), sorted(rounds[54:60])
+    hold("a round at round 60 / at round 5", Pairs([1000 * x for x in sixtieth], [1000 * x for x in fifth]), "ms")
 
 
 def _windows(seconds: Sequence[float]) -> Pairs:
