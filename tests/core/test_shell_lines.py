@@ -39,7 +39,7 @@ WORDS: dict[str, list[str]] = {
     "cat <<E | b && c\nx\nE\nd": ["cat", "b", "c", "d"],
     "a; cat <<'E F'; b\nit's $(x)\nE F\nc": ["a", "cat", "b", "c"],
     "cat <<A <<-B; ls\n1\nA\n\t2\n\tB\npwd": ["cat", "ls", "pwd"],
-    "écho 'ü $x' {\U00031860 && ö=1 > ß": ["écho ü $x {\U00031860", "ö=1"],
+    "écho a\u00a0b 'ü $x' {\U00031860 && ö=1 > ß": ["écho a\u00a0b ü $x {\U00031860", "ö=1"],
 }
 
 
@@ -88,6 +88,7 @@ def test_a_line_that_is_not_read_is_an_error(line: str) -> None:
         ("echo $(a)", True),
         ('echo "x `a`"', True),
         ("diff <(a) b", True),
+        ("echo $(a $(b $(c))) $(( (1 + 2) * 3 ))", True),
         ('"it\'s $(a)"', True),
         ("cat <<E\n$(a)\nE", True),
         ("cat <<E\nx\\\nE\nE", True),

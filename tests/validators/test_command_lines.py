@@ -20,7 +20,6 @@ from goalrunner.validators.shell_validator import ShellValidator
 from goalrunner.validators.spec_validator import Place
 from goalrunner.validators.suites import is_environmental, without_space
 from tests.support.agents import validation
-from tests.support.shellless import Shellless
 
 
 @pytest.fixture
@@ -220,12 +219,6 @@ async def test_a_missing_program_is_no_red_check(tmp_path: Path, line: str, stan
     validator = ShellValidator(ValidatorSpec(run=line), ProcessLauncher(), VARIABLES)
     result, _ = await validator.validate(validation(workspace, tmp_path))
     assert ("green" if result.passed else "cannot_run" if result.cannot_run else "red") == stands
-
-
-async def test_a_missing_shell_cannot_run(tmp_path: Path) -> None:
-    validator = ShellValidator(ValidatorSpec(run="true"), Shellless(), {"PATH": "/nonexistent"})
-    result, _ = await validator.validate(validation(tmp_path, tmp_path))
-    assert result.cannot_run
 
 
 async def test_a_module_or_folder_that_is_not_there_yet_is_red(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ _LONGEST, _MOST = 100_000, 1_000
 """The most characters and commands of a line that is read."""
 _VARIABLE = r"\$\{(?=[\w@*#?!-])(?:[^'\"`{}$]|\$\w+|\$\{[^'\"`{}$]*\})*+\}|\$\(\([\w\s$+*/%<>=!?:,-]*\)\)"
 _INSIDE = r"(?:[^()'\"`\\]|\\.|'[^']*'|\"[^\"]*\")"
-_SUBSTITUTION = rf"[$<>]\((?:{_INSIDE}|\({_INSIDE}*+\))*+\)|`[^`]*`"
+_NESTED = rf"\((?:{_INSIDE}|\({_INSIDE}*+\))*+\)"
+_SUBSTITUTION = rf"[$<>]\((?:{_INSIDE}|{_NESTED})*+\)|`[^`]*`"
 _KNOWN = re.compile(
-    rf"(?:[^\s;&|()<>'\"`\\$]|\\.|\$(?!['\"({{])|{_VARIABLE}|'[^']*'|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE})*+\")++",
+    rf"(?:[^ \t\n;&|()<>'\"`\\$]|\\.|\$(?!['\"({{])|{_VARIABLE}|'[^']*'|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE})*+\")++",
     re.DOTALL,
 )
 """Parts of a word whose quotes and variables are understood."""
