@@ -128,41 +128,6 @@ def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: p
     )
 
 
-def test_the_evidence_of_a_run(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = answered(run, capsys, "show", "--evidence")
-    lines = out.splitlines()
-    short = lines[5].split()[9]
-    assert (code, err) == (0, "")
-    assert lines == [
-        "run        RUN",
-        "verdict    complete · 1.00 · by the judge",
-        "✓          the greeting is friendly",
-        "  o6       shell: cat hello.txt; grep -c friend hello.txt",
-        "           says “hello, dear friend”",
-        f"           exit 0 · seen by the runner · snapshot {short} · fresh",
-        "✓          validator test",
-        "  o7       test -e hello.txt",
-        f"           exit 0, green · seen by the runner · snapshot {short} · fresh",
-        "note       self-judged",
-        "           Agent and judge are the same model.",
-    ]
-
-
-def test_the_evidence_in_json_and_what_excludes_it(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = answered(run, capsys, "show", "--evidence", "--json")
-    value = json.loads(out)
-    assert (code, value["run_id"], value["verdict"]["complete"]) == (0, "RUN", True)
-    assert [(row["observation"], row["exit_code"], row["fresh"]) for row in value["evidence"]] == [
-        ("o6", 0, True),
-        ("o7", 0, True),
-    ]
-    code, _, err = answered(run, capsys, "show", "--evidence", "--path")
-    assert (code, err) == (
-        2,
-        "Error: an observation, --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
-    )
-
-
 def test_one_observation_is_printed_whole(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = answered(run, capsys, "show", run.folder.run_id, "o6")
     lines = out.splitlines()

@@ -122,12 +122,6 @@ def test_a_copy_of_the_outcome_is_put_where_it_is_wanted(
     assert capsys.readouterr().out == f"{CLOSING}{PATH_LINE}           out.json\n"
 
 
-def test_a_copy_is_written_of_a_bad_end_too(goal_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ScriptedApi([outcome(GoalStatus.CAPPED, StopReason.TIMEOUT)]).install(monkeypatch)
-    assert main(["run", str(goal_file), "--output", "out.json"]) == 1
-    assert json.loads((goal_file.parent / "out.json").read_text())["status"] == "capped"
-
-
 def test_a_copy_that_cannot_be_put_there_is_refused_before_anything_is_spent(
     goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:

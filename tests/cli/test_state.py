@@ -67,6 +67,10 @@ def test_every_event_is_a_line(run: str, capsys: pytest.CaptureFixture[str]) -> 
     [
         (("--at", "75"), "the run has 74 events\ngoal show RUN --at N with N up to 74\n"),
         (
+            ("--evidence", "--path"),
+            "an observation, --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
+        ),
+        (
             ("--state", "--events"),
             "an observation, --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
         ),
