@@ -7,11 +7,12 @@ import shutil
 
 import pytest
 
-from goalrunner.app.run_snapshots import RunSnapshots, round_patch, snapshots_of
+from goalrunner.app.previous_run import load_run
+from goalrunner.app.run_snapshots import RunSnapshots, round_patch
 from goalrunner.core import events
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
-from goalrunner.records.event_log import read_records
+from goalrunner.core.summary import SnapshotHistory
 from tests.support.finished_run import FinishedRun
 from tests.support.told_run import created, numbered, started
 
@@ -24,7 +25,10 @@ START, TOOL, ONE, CHECKED, TWO = map(snapshot, "12345")
 
 
 def told(*happened: events.Event) -> RunSnapshots:
-    return snapshots_of(numbered(created(), started(), *happened))
+    history = SnapshotHistory()
+    for record in numbered(created(), started(), *happened):
+        history.add(record.event)
+    return RunSnapshots("k3f9-make-parse", "/src/parser", history)
 
 
 def test_a_round_begins_with_what_was_there_and_ends_with_what_it_left() -> None:
@@ -40,7 +44,6 @@ def test_a_round_begins_with_what_was_there_and_ends_with_what_it_left() -> None
         events.RoundStarted(round=3, prompt="retry"),
     )
 
-    assert (found.run_id, found.workspace) == ("k3f9-make-parse", "/src/parser")
     assert found.both(1) == (START, ONE)
     assert found.both(2) == (CHECKED, TWO)
     assert found.both(None) == (START, TWO)
@@ -65,7 +68,7 @@ def test_a_run_without_rounds_or_without_snapshots_says_so() -> None:
 
 
 async def test_the_patch_of_a_round(run: FinishedRun) -> None:
-    snapshots = snapshots_of(read_records(run.folder.events))
+    snapshots = RunSnapshots.of(load_run(run.folder))
 
     patch = await round_patch(snapshots, run.home, os.environ, 1)
 
@@ -74,7 +77,7 @@ async def test_the_patch_of_a_round(run: FinishedRun) -> None:
 
 
 async def test_without_a_round_the_patch_is_that_of_the_whole_run(run: FinishedRun) -> None:
-    patch = await round_patch(snapshots_of(read_records(run.folder.events)), run.home, os.environ)
+    patch = await round_patch(RunSnapshots.of(load_run(run.folder)), run.home, os.environ)
 
     assert patch.round is None
     assert Change(path="hello.txt", kind="added") in patch.changes
@@ -83,9 +86,9 @@ async def test_without_a_round_the_patch_is_that_of_the_whole_run(run: FinishedR
 
 
 async def test_a_store_that_is_gone_and_a_snapshot_that_is_gone_are_named(run: FinishedRun) -> None:
-    snapshots = snapshots_of(read_records(run.folder.events))
+    snapshots = RunSnapshots.of(load_run(run.folder))
     (store,) = (run.home / "stores").iterdir()
-    end = snapshots.ends[2].id
+    end = snapshots.history.ends[2].id
     (store / "refs" / "snapshots" / end).unlink()
     with pytest.raises(WorkspaceError, match=f"snapshot {end[:12]} is no longer kept in {store}"):
         await round_patch(snapshots, run.home, os.environ)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from goalrunner.app.goal_models import goal_redactor
 from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refuse_final
-from goalrunner.app.run_snapshots import round_patch, snapshots_of
+from goalrunner.app.run_snapshots import RunSnapshots, round_patch
 from goalrunner.app.sandbox import person
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import GoalError, RecordError, UsageError
@@ -84,16 +84,18 @@ def decide(
 
 async def request_of(folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]) -> ApprovalRequest:
     """Return what a person is shown before the decision: command or diff, changed paths, and evidence."""
-    preview, changed = "", tuple[str, ...]()
+    is_result = approval.kind == "complete"
+    loaded = load_run(folder)
+    preview, changed_paths = "", tuple[str, ...]()
     with contextlib.suppress(GoalError):  # the artifact or the snapshots are gone
         if approval.preview is not None:
             store = ArtifactStore(folder.artifacts, Redactor({}))
             preview = store.ends(approval.preview, _PREVIEW)[0].decode(errors="replace")
-        elif approval.kind == "complete":
-            patch = await round_patch(snapshots_of(read_records(folder.events)), home, environ)
-            preview, changed = patch.text, tuple(change.path for change in patch.changes)
-    evidence = load_run(folder).outcome(folder).evidence if approval.kind == "complete" else ()
-    return ApprovalRequest(approval, preview, changed, evidence)
+        elif is_result:
+            patch = await round_patch(RunSnapshots.of(loaded), home, environ)
+            preview, changed_paths = patch.text, tuple(change.path for change in patch.changes)
+    evidence = loaded.outcome(folder).evidence if is_result else ()
+    return ApprovalRequest(approval, preview, changed_paths, evidence)
 
 
 def reply(
@@ -125,15 +127,16 @@ def _waiting_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJ
 def waiting(state: RunState, approval_id: str | None) -> Approval:
     """Return the approval of that id, or the only one that waits. Raise UsageError if there is none, or several."""
     run, ids = state.goal.run_id, ", ".join(item.id for item in state.waiting)
-    if len(found := [item for item in state.waiting if approval_id in (None, item.id)]) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"run {run} waits for {ids}", f"name one of them: goal approve {run} {found[0].id}")
-    known = next((item for item in reversed(state.approvals) if approval_id in (None, item.id)), None)
+    matching = [item for item in state.waiting if approval_id in (None, item.id)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise UsageError(f"run {run} waits for {ids}", f"name one of them: goal approve {run} {matching[0].id}")
+    decided = next((item for item in reversed(state.approvals) if approval_id in (None, item.id)), None)
     what = f"has no approval {approval_id or ''}".rstrip()
-    if known is not None:
-        by = f" by {known.by} at {known.decided_at}" if known.by else ""
-        what = f"does not wait for {known.id}, which was already decided: {known.decision}{by}"
+    if decided is not None:
+        by = f" by {decided.by} at {decided.decided_at}" if decided.by else ""
+        what = f"does not wait for {decided.id}, which was already decided: {decided.decision}{by}"
     raise UsageError(f"run {run} {what}", f"it waits for {ids}" if ids else f"nothing waits now; goal status {run}")
 
 
@@ -152,21 +155,27 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
     """End a run permanently, and return its last state. Raise UsageError if it has ended permanently already."""
     refuse_final(load_state(folder))
     message = f"cancelled by {person()}" + (f": {reason}" if reason else "")
-    until = time.monotonic() + _CANCEL_TIMEOUT
     if is_written(folder.events):
         folder.write_json(folder.cancellation, {"said": message})
-        while is_written(folder.events):
-            if time.monotonic() > until:
-                pid = read_summary(folder).get("pid", 0)
-                raise RecordError(
-                    f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after the request to end",
-                    "a program that drives its own agent ends it after the agent's turn"
-                    + (f"; to end it at once: kill {pid}" if pid else ""),
-                )
-            time.sleep(0.1)
-        if (state := load_state(folder)).stop_reason in FINAL:
+        _await_end(folder)
+        state = load_state(folder)
+        if state.stop_reason in FINAL:
             return state
     # No process drives it, or it ended for another reason meanwhile, after which it could be resumed.
     with _open_run(folder, environ) as journal:
         journal.append(RunEnded(stop_reason=StopReason.CANCELLED, message=message))
     return journal.state
+
+
+def _await_end(folder: RunFolder) -> None:
+    """Wait until no process drives the run. Raise RecordError after ten seconds."""
+    until = time.monotonic() + _CANCEL_TIMEOUT
+    while is_written(folder.events):
+        if time.monotonic() > until:
+            pid = read_summary(folder).get("pid")
+            at_once = f"; to end it at once: kill {pid}" if pid else ""
+            raise RecordError(
+                f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after the request to end",
+                f"a program that drives its own agent ends it after the agent's turn{at_once}",
+            )
+        time.sleep(0.1)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from goalrunner.core import events
+from goalrunner.app.previous_run import LoadedRun
 from goalrunner.core.errors import UsageError, WorkspaceError
-from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.outcome import FINAL
 from goalrunner.core.summary import SnapshotHistory
@@ -86,50 +85,44 @@ class KeptStore:
             raise WorkspaceError(error.message, f"{error.hint}\n{kept}" if error.hint else kept) from error
 
 
-class RunSnapshots(SnapshotHistory):
-    """The snapshots of a run, with its id and its workspace."""
+@dataclass(frozen=True)
+class RunSnapshots:
+    """The snapshots of a run by round."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.run_id = self.workspace = ""
+    run_id: str
+    workspace: str
+    history: SnapshotHistory
 
-    def add(self, event: events.Event) -> None:
-        """Process one event."""
-        super().add(event)
-        if isinstance(event, events.GoalCreated):
-            self.run_id = event.goal.run_id
-        elif isinstance(event, events.RunStarted):
-            self.workspace = event.workspace
+    @classmethod
+    def of(cls, loaded: LoadedRun) -> Self:
+        """Return those of a run whose log was read."""
+        return cls(loaded.state.goal.run_id, loaded.started.workspace, loaded.evidence.history)
 
     def end(self, number: int | None) -> tuple[int, Snapshot]:
         """Return a round, by default the newest, and the snapshot at its end. Raise UsageError if there is none."""
-        if not self.ends:
+        ends = self.history.ends
+        if not ends:
             hint = f'the agent has not run, or deliverable = "response"; see goal show {self.run_id}'
             raise UsageError(f"run {self.run_id} took no snapshots", hint)
-        number = max(self.ends) if number is None else number
-        if number not in self.ends:
-            what = "has not ended" if number in self.starts else "does not exist"
-            raise UsageError(f"round {number} of run {self.run_id} {what}", f"the last ended round is {max(self.ends)}")
-        return number, self.ends[number]
+        newest = max(ends)
+        number = newest if number is None else number
+        if number not in ends:
+            what = "has not ended" if number in self.history.starts else "does not exist"
+            raise UsageError(f"round {number} of run {self.run_id} {what}", f"the last ended round is {newest}")
+        return number, ends[number]
 
     def both(self, number: int | None) -> tuple[Snapshot, Snapshot]:
         """Return the snapshots before and after a round; None is the whole run. Raise UsageError if there is no such round."""
-        if number is None and max(self.ends, default=0) > 0:
-            return self.ends.get(0) or self.starts[min(self.starts)], self.end(None)[1]
+        starts, ends = self.history.starts, self.history.ends
+        if number is None and max(ends, default=0) > 0:
+            first = ends.get(0) or starts[min(starts)]
+            return first, ends[max(ends)]
         if number == 0:
             raise UsageError("round 0 is the start of the run, which changed nothing", "rounds are counted from 1")
         number, end = self.end(number)
-        if number not in self.starts:
+        if number not in starts:
             raise UsageError(f"no round of run {self.run_id} has ended yet", "goal status shows its state")
-        return self.starts[number], end
-
-
-def snapshots_of(records: Iterable[Record]) -> RunSnapshots:
-    """Return the snapshots of a run by round."""
-    found = RunSnapshots()
-    for record in records:
-        found.add(record.event)
-    return found
+        return starts[number], end
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,14 @@ def diff(
     Caches of tools are left out. At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with
     PAGER, by default less. In a pipe or a file it is plain, so that `git apply` and `patch` can read it.
     """
-    from goalrunner.app.run_snapshots import round_patch, snapshots_of
+    from goalrunner.app.previous_run import load_run
+    from goalrunner.app.run_snapshots import RunSnapshots, round_patch
     from goalrunner.reports.patches import patch_text, patch_value, stat_text
 
     run, number = _arguments(run, number)
     folder = runs.find(run)
-    patch = main.wait_for(round_patch(snapshots_of(runs.records(folder)), runs.home(), os.environ, number))
+    snapshots = RunSnapshots.of(load_run(folder))
+    patch = main.wait_for(round_patch(snapshots, runs.home(), os.environ, number))
     if json:
         output.say(patch_value(folder.run_id, patch))
         return 0
@@ -66,9 +68,9 @@ def restore(
     command that undoes the restore are printed. Ignored files, and HEAD, refs and index of your repositories stay as they are.
     """
     from goalrunner.app.preflight import undo_interrupted
-    from goalrunner.app.run_snapshots import KeptStore, snapshots_of
+    from goalrunner.app.previous_run import load_run
+    from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
     from goalrunner.core.run_summary import RunSummary
-    from goalrunner.records.run_folder import read_summary
     from goalrunner.reports.figures import count
     from goalrunner.reports.layout import home_path
     from goalrunner.reports.patches import done_lines, plan_lines
@@ -78,32 +80,34 @@ def restore(
     if number is not None and snapshot is not None:
         raise UsageError("ROUND and --snapshot cannot be combined", "use one of them")
     folder, paths = runs.find(run), path or ()
-    known = snapshots_of(runs.records(folder))
+    loaded = load_run(folder)
+    snapshots = RunSnapshots.of(loaded)
+    workspace = snapshots.workspace
     if snapshot is None:
-        number, target = known.end(number)
+        number, target = snapshots.end(number)
         moment = f"as round {number} left it" if number else "as it was at the start of the run"
-    work = KeptStore(Path(known.workspace), runs.home(), os.environ, start=folder.path / "start")
+    work = KeptStore(Path(workspace), runs.home(), os.environ, start=folder.start)
     try:
         if snapshot is not None:
             target = main.wait_for(work.find(snapshot))
             moment = f"as snapshot {target.id[:12]} holds it"
-        for line in undo_interrupted(Path(known.workspace), runs.home()):
+        for line in undo_interrupted(Path(workspace), runs.home()):
             output.complain(line)
         changes = main.wait_for(work.plan(target, paths))
         if not changes:
             undo = f"To undo the whole run: goal restore {folder.run_id} 0\n" if number else ""
-            output.say(f"Nothing to restore: {home_path(known.workspace)} is {moment}.\n{undo}")
+            output.say(f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}")
             return 0
         if not yes:
-            output.say(output.laid_out(naming_lines(RunSummary.read(read_summary(folder)))))
-            output.say(output.laid_out(plan_lines("restore", known.workspace, moment, changes)))
+            output.say(output.laid_out(naming_lines(RunSummary.of(loaded.state))))
+            output.say(output.laid_out(plan_lines("restore", workspace, moment, changes)))
             question = f"Change {count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
             if not output.confirmed(question, "goal restore asks before it changes files"):
                 return 1
         done, before = main.wait_for(work.perform(target, paths))
     finally:
         work.store.close()
-    output.say(output.laid_out(done_lines(folder.run_id, known.workspace, moment, done, before)))
+    output.say(output.laid_out(done_lines(folder.run_id, workspace, moment, done, before)))
     return 0
 
 

@@ -122,16 +122,16 @@ class RunPage:
         self.lines_left_out = 0
         self.diff_problem = ""
         """Why there are no diffs."""
-        self.snapshots, evidence = RunSnapshots(), EvidenceIndex()
+        evidence = EvidenceIndex()
         self._narrative = Narrative(words=words)
         self._words = words
         for record in records:
             self._add(record)
-            self.snapshots.add(record.event)
             evidence.add(record)
         state = self._narrative.state
         if state is None:
             raise UsageError(f"the log of run {Path(run_path).name} has no events", "goal list shows the runs")
+        self.snapshots = RunSnapshots(state.goal.run_id, state.workspace, evidence.history)
         rows = evidence.rows(state)
         self.outcome = outcome_of(state, run_path).model_copy(update={"evidence": rows})
         self.cited = {row.observation for row in rows}
@@ -208,7 +208,8 @@ class RunPage:
 
     def steps(self) -> list[tuple[int | None, tuple[Snapshot, Snapshot]]]:
         """Return the snapshots before and after each round that changed something; None: the whole run."""
-        ended = [number for number in self.snapshots.ends if number in self.snapshots.starts]
+        history = self.snapshots.history
+        ended = [number for number in history.ends if number in history.starts]
         pairs = [(number, self.snapshots.both(number)) for number in (None, *ended) if ended]
         return [(number, pair) for number, pair in pairs if pair[0].tree != pair[1].tree]
 
