@@ -20,10 +20,9 @@ from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.external_agent import built_in_conversation
 from goalrunner.app.goal_models import goal_judge, goal_redactor, redacted_events, withheld
 from goalrunner.app.previous_run import LoadedRun, Reference, frozen_goal, load_run, run_folder
-from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, judge_of, options_of
+from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, goal_tables_of, judge_of, options_of
 from goalrunner.app.session import EarlierRun, Limits, finish
 from goalrunner.core.agent_ports import Conversation, Message
-from goalrunner.core.critic import CriticConfig
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import ValidatorSpec
@@ -132,8 +131,8 @@ async def aresume(
 
     The goal is the one that was recorded; `max_iterations`, `timeout`, `tokens` and `cost_usd` replace its limits (inf: no
     limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`, if it
-    has one. Parts that only a program can make are given again: callable validators, a callable `resume_prompt`, a
-    critic, and a judge that is a function. Raise UsageError if one is missing, or if the run cannot be resumed.
+    has one. Parts that only a program can make are given again: validators, a `resume_prompt` and other parts
+    that are callables, and a judge that is a function. Raise UsageError if one is missing, or if the run cannot be resumed.
     """
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))
@@ -249,7 +248,6 @@ def goal_and_options(
     if "note" in keywords:
         raise UsageError("note is for a run that is resumed", "pass it to resume, or write it into the objective")
     judge = _one_judge(judge_llm, keywords)
-    critic = keywords.get("critic")
     try:
         goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
         has_model = isinstance(getattr(conversation, "llm", None), LLM)
@@ -260,8 +258,7 @@ def goal_and_options(
             # Without a folder, the response is all that there is to judge, as in GoalLoop.
             goal = goal.model_copy(update={"deliverable": "response"})
         changes: dict[str, Any] = {"judge": config, "validators": (*goal.validators, *specs)}
-        if isinstance(critic, str | CriticConfig):
-            changes["critic"] = critic
+        changes |= goal_tables_of(keywords)
         if folder is not None:
             changes["workspace"] = {**goal.workspace.model_dump(), "path": str(existing_folder(folder))}
         goal = Goal.model_validate({**goal.model_dump(), **changes, **_goal_fields(goal, keywords)})

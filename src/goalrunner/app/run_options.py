@@ -192,6 +192,12 @@ def own_critic(critic: Any) -> LLM | Critic | None:
     return cast("Critic", critic)
 
 
+def goal_tables_of(keywords: RunKeywords) -> dict[str, object]:
+    """Return the keywords that replace a table of the goal: a critic that is a model's name or a configuration."""
+    critic = keywords.get("critic")
+    return {"critic": critic} if isinstance(critic, str | CriticConfig) else {}
+
+
 def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
     """Return the checks that run in child processes, shell commands first, and those that run in this process.
 

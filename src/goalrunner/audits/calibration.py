@@ -11,7 +11,14 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from goalrunner.app.goal_models import goal_judge
-from goalrunner.audits.judge_statistics import Agreement, JudgeStatistics, Series, agreement_of, statistics_of
+from goalrunner.audits.judge_statistics import (
+    Agreement,
+    JudgeStatistics,
+    LabelledAudit,
+    Series,
+    agreement_of,
+    statistics_of,
+)
 from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
 from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, Policy
 from goalrunner.core.errors import UsageError
@@ -143,32 +150,39 @@ async def calibrate_judges(
     todo = [(sample, one) for sample in samples for one in series]
     spending = Spending(budget)
     auditor = Auditor(results, spending, model, measuring=True, on_end=on_end)
-    found = await auditor.run([_job(*one) for one in todo], jobs)
-    verdicts: dict[Series, dict[int, tuple[bool, TranscriptAudit]]] = {one: {} for one in series}
-    first: dict[str, int] = {}  # lines by key
+    audits = await auditor.run([_job(*one) for one in todo], jobs)
+    counted: dict[Series, dict[int, LabelledAudit]] = {one: {} for one in series}
+    first_lines: dict[str, int] = {}  # by key
     faults: dict[tuple[int, Series | None], Fault] = {}
-    for (sample, one), audit in zip(todo, found, strict=True):
-        line, fault = sample.line, Fault(line=sample.line, path=sample.path, message=audit.problem)
-        if (same := first.setdefault(audit.key or str(line), line)) != line:
-            message = f"the same transcript and goal as line {same}; it is not counted again"
+    for (sample, one), audit in zip(todo, audits, strict=True):
+        line = sample.line
+        fault = Fault(line=line, path=sample.path, message=audit.problem)
+        first = first_lines.setdefault(audit.key or str(line), line)
+        if first != line:
+            message = f"the same transcript and goal as line {first}; it is not counted again"
             faults[line, None] = fault.model_copy(update={"message": message})
         elif audit.result == "unreadable":
             faults[line, None] = fault
         elif audit.verdict is not None:
-            verdicts[one][line] = sample.label, audit
+            counted[one][line] = LabelledAudit(sample.label, audit)
         elif audit.result != "not audited":
             faults[line, one] = fault.model_copy(update=one._asdict())
-    left = [audit for audit in found if audit.result == "not audited"]
-    asked = sum(not audit.is_known for audit in found if audit.key) - len(left)
     complete = sum(sample.label for sample in samples)
-    pairs = [pair for pair in combinations(verdicts, 2) if pair[0].policy == pair[1].policy]
+    pairs = [pair for pair in combinations(counted, 2) if pair[0].policy == pair[1].policy]
     return Calibration(
         dataset=str(dataset),
         results=str(results.path),
         samples={"complete": complete, "incomplete": len(samples) - complete},
-        judges=tuple(statistics_of(one, own, target) for one, own in verdicts.items()),
-        agreement=tuple(agreement_of(one, other, verdicts[one], verdicts[other]) for one, other in pairs),
+        judges=tuple(statistics_of(one, of_series, target) for one, of_series in counted.items()),
+        agreement=tuple(agreement_of(one, other, counted[one], counted[other]) for one, other in pairs),
         faults=tuple(sorted(faults.values(), key=lambda fault: fault.line)),
-        audits=Audits(asked=asked, left=len(left), stopped=left[0].problem if left else ""),
+        audits=_audits_of_call(audits),
         usage=spending.total,
     )
+
+
+def _audits_of_call(audits: Sequence[TranscriptAudit]) -> Audits:
+    remaining = [audit for audit in audits if audit.result == "not audited"]
+    new = [audit for audit in audits if audit.key and not audit.is_known and audit.result != "not audited"]
+    stopped = remaining[0].problem if remaining else ""
+    return Audits(asked=len(new), left=len(remaining), stopped=stopped)

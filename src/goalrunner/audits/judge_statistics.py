@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from statistics import NormalDist, fmean, median
 from typing import NamedTuple
 
@@ -90,44 +91,71 @@ class Agreement(Frozen):
     kappa: float | None
 
 
-LabelledVerdicts = Mapping[int, tuple[bool, TranscriptAudit]]
-"""The verdicts of one series by line of the dataset, each with its label: whether the work is really complete."""
+class LabelledAudit(NamedTuple):
+    """An audit of a sample, and whether the work of the sample is really complete."""
+
+    is_complete: bool
+    audit: TranscriptAudit
+
+    @property
+    def score(self) -> float:
+        verdict = self.audit.verdict
+        return verdict.score if verdict else 0.0
+
+    def is_accepted(self, minimum_score: float = 0.0) -> bool:
+        """Return whether a run with this minimum score would be complete."""
+        return self.audit.result == "complete" and self.score >= minimum_score
 
 
-def _score(audit: TranscriptAudit) -> float:
-    return audit.verdict.score if audit.verdict else 0.0
+LabelledAudits = Mapping[int, LabelledAudit]
+"""The audits of one series by line of the dataset."""
 
 
-def statistics_of(series: Series, verdicts: LabelledVerdicts, target: float | None) -> JudgeStatistics:
+def statistics_of(series: Series, audits: LabelledAudits, target: float | None) -> JudgeStatistics:
     """Return the statistics of one series; with a target, the threshold as well."""
     from sklearn import metrics
 
-    scored = [(label, _score(one)) for label, one in verdicts.values() if one.result != "judge failed"]
-    labels, scores = [label for label, _ in scored], [score for _, score in scored]
-    both = len(set(labels)) == 2
-    rates = zip(*metrics.roc_curve(labels, scores)[:2], strict=True) if both else ()
-    usages = [one.usage for _, one in verdicts.values()]
-    priced = bool(usages) and all(usage.cost_usd is not None for usage in usages)
-    counted = bool(usages) and not any(usage.uncounted_calls for usage in usages)
-    false_accept, false_reject = _errors(verdicts, 0.0)
+    samples = list(audits.values())
+    readable = [sample for sample in samples if sample.audit.result != "judge failed"]
+    labels = [sample.is_complete for sample in readable]
+    scores = [sample.score for sample in readable]
+    auroc, roc = None, []
+    if len(set(labels)) == 2:
+        auroc = float(metrics.roc_auc_score(labels, scores))
+        false_accepts, true_accepts, _ = metrics.roc_curve(labels, scores)
+        for x, y in zip(false_accepts, true_accepts, strict=True):
+            roc.append({"false_accept": float(x), "true_accept": float(y)})
+    false_accept, false_reject = _errors(samples, 0.0)
     return JudgeStatistics(
-        **series._asdict(),
-        verdicts=len(verdicts),
-        unreadable=len(verdicts) - len(scored),
+        judge=series.judge,
+        policy=series.policy,
+        verdicts=len(samples),
+        unreadable=len(samples) - len(readable),
         false_accept=false_accept,
         false_reject=false_reject,
-        auroc=float(metrics.roc_auc_score(labels, scores)) if both else None,
+        auroc=auroc,
         brier=float(metrics.brier_score_loss(labels, scores, pos_label=True)) if scores else None,
-        roc=tuple({"false_accept": float(x), "true_accept": float(y)} for x, y in rates),
-        curve=_curve(scored),
-        audit={
-            "tokens": fmean(usage.tokens for usage in usages) if counted else None,
-            "cost_usd": fmean(usage.cost_usd or 0.0 for usage in usages) if priced else None,
-            "seconds": median(one.seconds for _, one in verdicts.values()) if verdicts else None,
-        },
-        usage=sum(usages, Usage()),
-        threshold=None if target is None else _threshold(verdicts, target),
+        roc=tuple(roc),
+        curve=_curve(readable),
+        audit=_effort([sample.audit for sample in samples]),
+        usage=sum((sample.audit.usage for sample in samples), Usage()),
+        threshold=None if target is None else _threshold(samples, target),
     )
+
+
+def _effort(audits: Sequence[TranscriptAudit]) -> dict[str, float | None]:
+    """Return mean tokens and cost of an audit, and the median of its seconds; None if a value is not known."""
+    effort: dict[str, float | None] = {"tokens": None, "cost_usd": None, "seconds": None}
+    if not audits:
+        return effort
+    usages = [audit.usage for audit in audits]
+    effort["seconds"] = median(audit.seconds for audit in audits)
+    if not any(usage.uncounted_calls for usage in usages):
+        effort["tokens"] = fmean(usage.tokens for usage in usages)
+    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    if len(costs) == len(usages):
+        effort["cost_usd"] = fmean(costs)
+    return effort
 
 
 def rate(values: Sequence[bool]) -> Rate:
@@ -141,31 +169,35 @@ def rate(values: Sequence[bool]) -> Rate:
     return Rate(count=count, of=of, rate=count / of, low=float(found.low), high=float(found.high))
 
 
-def _errors(verdicts: LabelledVerdicts, minimum: float) -> tuple[Rate, Rate]:
+def _errors(samples: Sequence[LabelledAudit], minimum_score: float) -> tuple[Rate, Rate]:
     """Return the rates of false accepts and false rejects with a minimum score."""
-    accepted = [(label, one.result == "complete" and _score(one) >= minimum) for label, one in verdicts.values()]
-    return rate([yes for label, yes in accepted if not label]), rate([not yes for label, yes in accepted if label])
+    false_accepts = [one.is_accepted(minimum_score) for one in samples if not one.is_complete]
+    false_rejects = [not one.is_accepted(minimum_score) for one in samples if one.is_complete]
+    return rate(false_accepts), rate(false_rejects)
 
 
-def _curve(scored: Sequence[tuple[bool, float]]) -> tuple[Bin, ...]:
+def _curve(readable: Sequence[LabelledAudit]) -> tuple[Bin, ...]:
     """Return a bin for each tenth of the score that has verdicts; a score between two bins belongs to the lower one."""
-    bins: dict[int, list[tuple[bool, float]]] = {}
-    for label, score in sorted(scored, key=lambda one: one[1]):
-        bins.setdefault(max(0, math.ceil(round(score * _BINS, 6)) - 1), []).append((label, score))
-    return tuple(
-        Bin(score=fmean(score for _, score in one), complete=rate([label for label, _ in one])) for one in bins.values()
-    )
+    curve = []
+    for _, group in groupby(sorted(readable, key=_bin), _bin):
+        members = list(group)
+        mean = fmean(one.score for one in members)
+        curve.append(Bin(score=mean, complete=rate([one.is_complete for one in members])))
+    return tuple(curve)
 
 
-def _threshold(verdicts: LabelledVerdicts, target: float) -> Threshold:
-    """Return the smallest threshold that keeps the false accepts of these verdicts at the target or below."""
+def _bin(sample: LabelledAudit) -> int:
+    return max(1, math.ceil(round(sample.score * _BINS, 6)))
+
+
+def _threshold(samples: Sequence[LabelledAudit], target: float) -> Threshold:
+    """Return the smallest threshold that keeps the false accepts of these samples at the target or below."""
+    minimum: float | None = None
     for step in range(_STEPS + 1):
-        minimum: float | None = step / _STEPS
-        false_accept, false_reject = _errors(verdicts, step / _STEPS)
+        false_accept, false_reject = _errors(samples, step / _STEPS)
         if false_accept.of and false_accept.count <= math.floor(target * false_accept.of + 1e-9):
+            minimum = step / _STEPS
             break
-    else:
-        minimum = None
     # The upper end of the Wilson interval of 0 in n is z² / (n + z²).
     z = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2)
     return Threshold(
@@ -178,12 +210,13 @@ def _threshold(verdicts: LabelledVerdicts, target: float) -> Threshold:
     )
 
 
-def agreement_of(one: Series, other: Series, first: LabelledVerdicts, second: LabelledVerdicts) -> Agreement:
+def agreement_of(one: Series, other: Series, first: LabelledAudits, second: LabelledAudits) -> Agreement:
     """Return how far the judges of two series with the same policy agree on the samples that both have judged."""
     from sklearn.metrics import cohen_kappa_score
 
     common = first.keys() & second.keys()
-    left, right = ([verdicts[line][1].result == "complete" for line in common] for verdicts in (first, second))
+    left = [first[line].is_accepted() for line in common]
+    right = [second[line].is_accepted() for line in common]
     kappa = float(cohen_kappa_score(left, right)) if len({*left, *right}) == 2 else None
     same = rate([a == b for a, b in zip(left, right, strict=True)])
     return Agreement(judges=(one.judge, other.judge), policy=one.policy, same=same, kappa=kappa)

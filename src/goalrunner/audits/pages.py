@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.exports.html import rendered
 from goalrunner.exports.junit import Case, CaseKind, public_remark, suite_text
+from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, facts, known, laid_out, lines_text, model_name, printable_line, table
 from goalrunner.reports.review import result_text

@@ -48,7 +48,8 @@ class RunChange:
         if state.base is None or state.snapshot is None:
             hint = f'the agent has not run, or deliverable = "response"; see goal show {folder.run_id}'
             raise UsageError(f"run {folder.run_id} took no snapshots, so there is no change to export", hint)
-        self._run, self._state = folder.run_id, state
+        self._run = folder.run_id
+        self._instead = f"goal export {self._run} --patch writes the change as a patch"
         self._start, self._end = state.base, state.snapshot
         self._workspace = Path(state.workspace)
         outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
@@ -98,39 +99,57 @@ class RunChange:
         Raise UsageError without a repository, for a name that is taken or not valid, for an unknown base, if the change does not
         apply to it, or if git's configuration names no author.
         """
-        found = enclosing(self._workspace)
-        instead = f"goal export {self._run} --patch writes the change as a patch"
-        if found is None:
-            raise UsageError(f"{self._workspace} is in no git repository, so no branch can be made", instead)
-        ask = partial(self._git.run, repository=found.git_dir)
+        repository = enclosing(self._workspace)
+        if repository is None:
+            raise UsageError(f"{self._workspace} is in no git repository, so no branch can be made", self._instead)
+        await self._check_name(repository, name)
+        patch = await self.patch()
+        commit = await self._base_commit(repository, base)
+        hint = self._instead
+        if base is not None:
+            hint = f"without --base, the branch begins where the run began; {hint}"
+        inside = os.path.relpath(self._kept.store.workspace, repository.root)
+        tree = await self._tree_with(repository, commit, patch, inside, base or commit[:12], hint)
+        differing, unseen = await self._unchecked(repository, commit, inside)
+        if base is not None and unseen:  # of a commit that the agent made, for example
+            raise UsageError(f"{base} has files that the run did not check: {some(unseen)}", hint)
+        new = _committed(repository.root, [tree, "-p", commit], message, environ)
+        zeros = "0" * len(new)  # git refuses if the branch exists by now
+        await self._git.ask("update-ref", f"refs/heads/{name}", new, zeros, repository=repository.git_dir)
+        return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
+
+    async def _check_name(self, repository: Repository, name: str) -> None:
+        ask = partial(self._git.run, repository=repository.git_dir)
         if (await ask("check-ref-format", "--branch", name)).code != 0:
             raise UsageError(f"{name!r} is not a valid name of a branch", "use letters, digits, - and /")
         if (await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")).code == 0:
             raise UsageError(f"the branch {name} exists already", f"choose another name, or: git branch -D {name}")
-        patch, wanted = await self.patch(), self._commit if base is None else base
-        answer = await ask("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}")
-        if answer.code != 0 or not wanted:
-            why = f"has no commit {wanted}" if wanted else "had no commit when the run began"
-            raise UsageError(f"{found.root} {why}", f"--base COMMIT names another one; or {instead}")
-        commit = answer.output.decode().strip()
-        otherwise = f"without --base, the branch begins where the run began; {instead}" if base is not None else instead
-        inside = os.path.relpath(self._kept.store.workspace, found.root)
+
+    async def _base_commit(self, repository: Repository, base: str | None) -> str:
+        wanted = self._commit if base is None else base
+        if not wanted:
+            why = "had no commit when the run began"
+        else:
+            arguments = ("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}")
+            answer = await self._git.run(*arguments, repository=repository.git_dir)
+            if answer.code == 0:
+                return answer.output.decode().strip()
+            why = f"has no commit {wanted}"
+        raise UsageError(f"{repository.root} {why}", f"--base COMMIT names another one; or {self._instead}")
+
+    async def _tree_with(
+        self, repository: Repository, commit: str, patch: bytes, inside: str, name: str, hint: str
+    ) -> str:
+        """Return the tree of a commit with the change. Raise UsageError, which calls it `name`, if it does not apply."""
         with tempfile.TemporaryDirectory() as scratch:
-            indexed = partial(ask, index=Path(scratch) / "index")
-            await indexed("read-tree", commit)
+            ask = partial(self._git.run, repository=repository.git_dir, index=Path(scratch) / "index")
+            await ask("read-tree", commit)
             folder = [] if inside == "." else [f"--directory={inside}"]
-            answer = await indexed(*_APPLY, *folder, "-", stdin=patch, tree=found.root)
+            answer = await ask(*_APPLY, *folder, "-", stdin=patch, tree=repository.root)
             if answer.code != 0:
-                why = answer.errors.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("error: ")
-                raise UsageError(f"the change does not apply to {base or commit[:12]}: {why or answer.code}", otherwise)
-            tree = (await indexed("write-tree")).output.strip()
-        differing, unseen = await self._unchecked(found, commit, inside)
-        if base is not None and unseen:  # of a commit that the agent made, for example
-            raise UsageError(f"{base} has files that the run did not check: {some(unseen)}", otherwise)
-        new = _committed(found.root, [tree.decode(), "-p", commit], message, environ)
-        zeros = "0" * len(new)  # git refuses if the branch exists by now
-        await self._git.ask("update-ref", f"refs/heads/{name}", new, zeros, repository=found.git_dir)
-        return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
+                error = answer.errors.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("error: ")
+                raise UsageError(f"the change does not apply to {name}: {error or answer.code}", hint)
+            return (await ask("write-tree")).output.decode().strip()
 
     async def _unchecked(self, found: Repository, commit: str, inside: str) -> tuple[list[str], list[str]]:
         """Compare the files that the run did not change with those of a commit, where the branch begins.

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import File, Text, flag, option
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, some
+from goalrunner.exports.result_files import changed_files
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.exports.change import NewBranch
     from goalrunner.exports.html import RunPage
     from goalrunner.records.run_folder import RunFolder
 
@@ -34,12 +36,7 @@ def export(
     outputs. If the run is not complete, the command fails with the run's exit code: 1, 3 or 4. The branch has one commit;
     work tree, index and the current branch stay as they are.
     """
-    if patch + comment + (branch is not None) != 1:
-        raise UsageError("one of --patch, --branch NAME and --comment is needed", "goal export --patch -o change.patch")
-    if branch is not None and file is not None:
-        raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
-    if base is not None and branch is None:
-        raise UsageError("--base is where a branch begins, so it needs --branch", "add --branch NAME, or remove --base")
+    _refuse_combinations(patch, branch, file, base, comment=comment)
     from goalrunner.app.previous_run import load_run
     from goalrunner.exports.change import RunChange
     from goalrunner.exports.markdown import summary_markdown
@@ -48,36 +45,52 @@ def export(
     loaded = load_run(folder)
     state, outcome = loaded.state, loaded.outcome(folder)
     if not (outcome.passed or incomplete):
-        reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
-        error = GoalError(
-            f"run {outcome.run_id} is not complete ({outcome.status}{reason}), so its change is not verified",
-            f"goal status {outcome.run_id} shows why, and the next command; --incomplete exports it anyway",
-        )
-        error.exit_code = ExitCode(min(outcome.exit_code, ExitCode.FAILED))
-        raise error
-    try:
-        change = RunChange(folder, state, runs.home(), os.environ)
-        files = main.wait_for(change.files())
-    except GoalError:
-        if not comment:
-            raise
-        change, files = None, ()
-    if branch is not None and change is not None:
-        made = main.wait_for(change.branch(branch, base, _message(outcome), os.environ))
-        commit, begin = made.commit[:12], made.base[:12]
-        output.say(f"Branch {branch}: commit {commit} on {begin}. To publish it: git push origin {branch}\n")
-        if made.unchecked:
-            output.complain(
-                f"Warning: when the run began, the workspace differed from {begin} in files that it did not change"
-                f" ({some(made.unchecked)}); the checks saw these, and the branch does not have them"
-            )
+        raise _not_complete(outcome)
+    if comment:
+        content: str | bytes = summary_markdown(outcome, files=changed_files(folder, state))
     else:
-        data = main.wait_for(change.patch()) if patch and change is not None else summary_markdown(outcome, files=files)
-        if file is not None:
-            output.ResultFile(file, workspaces=[Path(state.workspace)]).write(data)
-        else:
-            output.say(data)
+        change = RunChange(folder, state, runs.home(), os.environ)
+        if branch is not None:
+            new = main.wait_for(change.branch(branch, base, _message(outcome), os.environ))
+            _say_branch(branch, new)
+            return 0
+        content = main.wait_for(change.patch())
+    if file is not None:
+        output.ResultFile(file, workspaces=[Path(state.workspace)]).write(content)
+    else:
+        output.say(content)
     return 0
+
+
+def _refuse_combinations(
+    patch: bool, branch: str | None, file: Path | None, base: str | None, *, comment: bool
+) -> None:
+    if patch + comment + (branch is not None) != 1:
+        raise UsageError("one of --patch, --branch NAME and --comment is needed", "goal export --patch -o change.patch")
+    if branch is not None and file is not None:
+        raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
+    if base is not None and branch is None:
+        raise UsageError("--base is where a branch begins, so it needs --branch", "add --branch NAME, or remove --base")
+
+
+def _not_complete(outcome: GoalOutcome) -> GoalError:
+    reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
+    error = GoalError(
+        f"run {outcome.run_id} is not complete ({outcome.status}{reason}), so its change is not verified",
+        f"goal status {outcome.run_id} shows why, and the next command; --incomplete exports it anyway",
+    )
+    error.exit_code = ExitCode(min(outcome.exit_code, ExitCode.FAILED))
+    return error
+
+
+def _say_branch(name: str, new: NewBranch) -> None:
+    commit, begin = new.commit[:12], new.base[:12]
+    output.say(f"Branch {name}: commit {commit} on {begin}. To publish it: git push origin {name}\n")
+    if new.unchecked:
+        output.complain(
+            f"Warning: when the run began, the workspace differed from {begin} in files that it did not change"
+            f" ({some(new.unchecked)}); the checks saw these, and the branch does not have them"
+        )
 
 
 def _message(outcome: GoalOutcome) -> str:

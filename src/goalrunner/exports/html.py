@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from typing import NamedTuple
 
 from goalrunner.app.run_snapshots import RunSnapshots
-from goalrunner.core import VERSION, events
+from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import Record
 from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, TranscriptRef
@@ -21,11 +17,12 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.exports.diff_html import diff_html
+from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, ReportLine, StepLine, cut, model_name, printable, printable_line
+from goalrunner.reports.layout import Fact, ReportLine, StepLine, printable
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.patches import FileDiff, files_of
-from goalrunner.reports.status import closing_lines, label_lines
+from goalrunner.reports.status import closing_lines
 from goalrunner.reports.steps import LONGEST_WORDS
 
 _DIFF = 4_000
@@ -253,38 +250,7 @@ def _add_charts(pages: Sequence[RunPage]) -> None:
                 page.charts.append(Chart(title, points, top, min(numbers), max(numbers)))
 
 
-def _text(value: Any) -> Any:
-    """Return a value of a template without control and direction characters, which a text of an agent may have."""
-    return printable(value) if type(value) is str and not (value.isascii() and value.isprintable()) else value
-
-
 def page_text(pages: Sequence[RunPage]) -> str:
     """Return the page of one run, or of two runs side by side. It has one stylesheet and no script."""
     _add_charts(pages)
-    return rendered(Path(__file__).with_name("report.html.j2"), pages=pages)
-
-
-def rendered(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:
-    """Return a filled-in template. A page has one stylesheet and no script; all values are escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        autoescape=select_autoescape(("html.j2", "xml.j2")),
-        undefined=StrictUndefined,
-        finalize=_text,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(score=figures.score, elapsed=figures.elapsed, moment=figures.moment)
-    environment.filters.update(filters or {}, one_line=printable_line, cut=cut, model_name=model_name)
-    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    tools = {
-        "label_lines": label_lines,
-        "diff_html": diff_html,
-        "count": figures.count,
-        "spent": figures.spent,
-        "share": figures.share,
-        "version": VERSION,
-    }
-    return environment.get_template(template.name).render(**{**tools, "style": style, "digest": digest, **values})
+    return rendered(Path(__file__).with_name("report.html.j2"), pages=pages, diff_html=diff_html)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.exports.html import rendered
+from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.review import criterion_facts

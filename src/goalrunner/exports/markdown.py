@@ -11,7 +11,7 @@ from pathlib import Path
 from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
-from goalrunner.exports.html import rendered
+from goalrunner.exports.templates import rendered
 from goalrunner.reports.layout import cut, printable, printable_line
 from goalrunner.reports.status import figures_text, label_lines, next_steps, summary_of
 

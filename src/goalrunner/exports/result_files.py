@@ -48,7 +48,7 @@ class ResultFiles:
             if folder is not None:
                 loaded = load_run(folder)
                 state, outcome = loaded.state, loaded.outcome(folder)
-                changed = _changed_files(folder, state)
+                changed = changed_files(folder, state)
         except (GoalError, OSError):
             if known is None:
                 raise
@@ -83,7 +83,7 @@ class ResultFiles:
             output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}")
 
 
-def _changed_files(folder: RunFolder, state: RunState) -> tuple[Change, ...]:
+def changed_files(folder: RunFolder, state: RunState) -> tuple[Change, ...]:
     """Return the files that the run changed; none if no round has ended, or if the snapshots are gone."""
     from goalrunner.exports.change import RunChange
 

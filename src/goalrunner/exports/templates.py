@@ -1,0 +1,54 @@
+"""Filled-in templates of Jinja: pages without scripts, XML, and Markdown."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from goalrunner.core import VERSION
+from goalrunner.reports import figures
+from goalrunner.reports.layout import cut, model_name, printable, printable_line
+from goalrunner.reports.status import label_lines
+
+
+def rendered(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:
+    """Return a filled-in template. A page has one stylesheet and no script; all values are escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        autoescape=select_autoescape(("html.j2", "xml.j2")),
+        undefined=StrictUndefined,
+        finalize=_text,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        score=figures.score,
+        elapsed=figures.elapsed,
+        moment=figures.moment,
+        one_line=printable_line,
+        cut=cut,
+        model_name=model_name,
+        **(filters or {}),
+    )
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    environment.globals.update(
+        label_lines=label_lines,
+        count=figures.count,
+        spent=figures.spent,
+        share=figures.share,
+        version=VERSION,
+        style=style,
+        digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    )
+    return environment.get_template(template.name).render(**values)
+
+
+def _text(value: Any) -> Any:
+    """Return a value of a template without control and direction characters, which a text of an agent may have."""
+    return printable(value) if type(value) is str and not (value.isascii() and value.isprintable()) else value
