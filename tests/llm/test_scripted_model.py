@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.core.errors import AuthenticationFailed, ModelError, ProviderUnavailable, UsageError
+from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Reply, ToolCall, client, new_tape
@@ -100,20 +100,6 @@ async def test_errors_are_retried_and_counted_as_a_providers_would_be(script: Sc
     assert reply.usage == Usage(input_tokens=3, output_tokens=2, calls=1, retries=2)
     assert "".join(heard) == "lostkept"
     assert script.slept[0] >= 7
-
-
-async def test_a_model_that_stays_away_is_unavailable_and_its_retries_are_counted(script: Script) -> None:
-    llm = script.model(*[{"error": {"status": 503, "message": "down"}}] * 3)
-    with pytest.raises(ProviderUnavailable, match="did not answer after 2 retries: server error \\(503\\): down"):
-        await llm.complete(ASK)
-    assert llm.usage == Usage(retries=2)
-
-
-async def test_a_wrong_key_stops_at_once(script: Script) -> None:
-    llm = script.model({"error": {"status": 401, "message": "no"}}, {"text": "never"})
-    with pytest.raises(AuthenticationFailed):
-        await llm.complete(ASK)
-    assert script.slept == []
 
 
 async def test_a_delay_beyond_the_timeout_is_a_timeout(script: Script) -> None:
