@@ -195,8 +195,8 @@ def test_validators_see_the_innermost_programs_alone() -> None:
 
 def test_a_program_that_runs_once_for_each_input_may_not_run() -> None:
     for line in ("ls | xargs pytest", "find . -exec pytest {} +"):
-        assert programs(line)[-1].command.optional
-    assert not programs("flock lock pytest")[-1].command.optional
+        assert programs(line)[-1].optional
+    assert not programs("flock lock pytest")[-1].optional
 
 
 def test_environments_are_known() -> None:

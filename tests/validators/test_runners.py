@@ -100,7 +100,7 @@ def test_listing_tests_is_no_run_of_them() -> None:
 
 def test_the_position_inside_a_shell_is_that_of_the_shell() -> None:
     (call,) = calls("sh -c 'cd x && pytest' | tee log")
-    assert call.program.command.lost == Lost("|", "tee log")
+    assert call.program.lost == Lost("|", "tee log")
     assert call.program.through == ("sh",)
     assert call.program.folder == "x"
 

@@ -71,17 +71,6 @@ class Command:
     optional: bool = False
     last: bool = True
 
-    def within(self, outer: Command) -> Command:
-        """Return the command in the place of another one, which runs it."""
-        return replace(
-            self,
-            lost=self.lost or outer.lost,
-            negated=self.negated != outer.negated,
-            fallback=self.fallback or outer.fallback,
-            optional=self.optional or outer.optional,
-            last=self.last and outer.last,
-        )
-
 
 @dataclass(frozen=True)
 class Line:

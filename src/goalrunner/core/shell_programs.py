@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from pathlib import PurePosixPath
 
@@ -28,17 +28,18 @@ _ANY = "$@"
 
 
 @dataclass(frozen=True)
-class Program:
-    """A program and its arguments. `words[0]` is the program as written, or the module of `python -m`."""
+class Program(Command):
+    """A program and its arguments, with the position of the command that starts it.
 
-    words: tuple[str, ...] = ()
-    command: Command = field(default_factory=Command)
-    """Its command in the line, with the effect of its exit code."""
+    `words[0]` is the program as written, or the module of `python -m`.
+    """
+
+    first_word: str = ""
+    """The first word of its command in the line: that of what starts it, if anything does."""
     through: tuple[str, ...] = ()
     """Names of what starts it, outermost first: ("uv", "coverage", "python")."""
     module: bool = False
     """Whether `words[0]` is a Python module."""
-    assignments: tuple[str, ...] = ()
     clean: bool = False
     """Whether it gets an environment that is not the command's own, or ignores PYTHONPATH."""
     folder: str = ""
@@ -101,8 +102,14 @@ def _of_script(outer: Program, script: str, depth: int) -> Iterator[Program]:
         program = replace(
             outer,
             words=command.words,
-            command=command.within(outer.command),
+            first_word="".join(command.words[:1]),
             assignments=(*outer.assignments, *command.assignments),
+            expanded=command.expanded,
+            lost=command.lost or outer.lost,
+            negated=command.negated != outer.negated,
+            fallback=command.fallback or outer.fallback,
+            optional=command.optional or outer.optional,
+            last=command.last and outer.last,
             folder=folder,
         )
         yield from _with_started(program, depth + 1)
@@ -154,7 +161,7 @@ def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
     at, given = _options(shell.words, _SHELL_VALUED)
     operand = "".join(shell.words[at : at + 1])
     if "-c" in given:
-        if operand in shell.command.expanded:
+        if operand in shell.expanded:
             yield Program(starts=True, problem="variables are part of its script")
         yield from _of_script(shell, operand, depth)
     elif "-s" in given or not operand or operand.startswith(("-", "/dev/", "/proc/", "<(")):
@@ -175,18 +182,16 @@ def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:
     is_script_of_node = name == "node" and PurePosixPath("".join(rest[:1])).stem not in ("jest", "vitest")
     if not rest or is_script_of_node or (name == "command" and {"-v", "-V"} & given.keys()):
         return
-    command = wrapper.command
     if name == "xargs":
         placeholder = given.get("-I") or given.get("-J") or given.get("--replace") or "{}"
         rest = (*(word.replace(placeholder, _ANY) for word in rest), _ANY)
-        command = replace(command, optional=True)
+        wrapper = replace(wrapper, optional=True)
     inner = replace(
         wrapper,
         words=rest,
         module=how.starts_module,
         clean=wrapper.clean or how.clean == "always" or not {*given, *own}.isdisjoint(how.clean.split()),
         assignments=(*wrapper.assignments, *(word for word in own if word != "-")),
-        command=command,
     )
     yield from _with_started(inner, depth + 1)
 
@@ -208,12 +213,11 @@ def _executed(find: Program, depth: int) -> Iterator[Program]:
     """Yield the programs of `find -exec`. The paths that it finds begin with the folder that it searches."""
     roots = [*takewhile(lambda word: not word.startswith("-"), find.words[1:])] or ["."]
     path = f"{roots[0]}{_ANY}" if len(roots) == 1 else _ANY
-    inner = replace(find, command=replace(find.command, optional=True))
     rest = iter(find.words)
     for word in rest:
         if word in _EXECUTING:
             words = (word.replace("{}", path) for word in takewhile(lambda word: word not in (";", "+"), rest))
-            yield from _with_started(replace(inner, words=tuple(words)), depth + 1)
+            yield from _with_started(replace(find, words=tuple(words), optional=True), depth + 1)
 
 
 def _options(words: Sequence[str], valued: frozenset[str], last: Collection[str] = ()) -> tuple[int, dict[str, str]]:

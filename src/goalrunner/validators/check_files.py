@@ -243,7 +243,7 @@ class _Found:
                 self.follow(called, place, depth + 1)
 
     def _take(self, path: str, program: Program, folder: str, depth: int) -> None:
-        lost, is_check = program.command.lost, _CHECKS.search(posixpath.basename(path)) is not None
+        lost, is_check = program.lost, _CHECKS.search(posixpath.basename(path)) is not None
         if lost and lost.how == "|" and lost.instead.partition(" ")[0] in _COMPARES:
             self.add("named" if is_check else "compared", () if depth else (path,))
             return

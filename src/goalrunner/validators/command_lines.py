@@ -67,8 +67,7 @@ def syntax_error(line: str) -> str:
 def missing_program(line: str, place: Place) -> tuple[str, str] | None:
     """Return that the first program of a line is not on PATH, and a hint; None if it is, or if that is not certain."""
     for program in programs(line):
-        command = program.command
-        is_certain = not (command.fallback or command.optional) and (command.lost is None or command.lost.how == "|")
+        is_certain = not (program.fallback or program.optional) and (program.lost is None or program.lost.how == "|")
         if not is_certain or _is_unknown(program):
             return None
         if program.name not in _BUILTINS:
@@ -78,7 +77,7 @@ def missing_program(line: str, place: Place) -> tuple[str, str] | None:
 
 def _is_unknown(program: Program) -> bool:
     """Return whether it is unknown what a program runs, or which programs are available after it."""
-    sets_path = any("PATH=" in word for word in (*program.assignments, *program.command.words[:2]))
+    sets_path = any("PATH=" in word for word in (*program.assignments, *program.words[:2]))
     return bool(program.problem) or sets_path or program.name in _LOADING
 
 
@@ -99,10 +98,9 @@ def missing_words(program: Program, place: Place) -> Iterator[tuple[str, str]]:
 def _looked_up(program: Program) -> Iterator[str]:
     """Yield the words of a command that are looked up on PATH: its first one, and the program behind wrappers."""
     is_passed_on = all(name in _TRANSPARENT or _PYTHON.fullmatch(name) for name in program.through)
-    first_words = program.command.words[:1]
-    if is_passed_on or first_words[:1] == program.through[:1]:
-        yield from first_words
-    if is_passed_on and not program.module and program.words[:1] != first_words:
+    if program.first_word and (is_passed_on or program.first_word in program.through):
+        yield program.first_word
+    if is_passed_on and not program.module and program.words[:1] != (program.first_word,):
         yield from program.words[:1]
 
 

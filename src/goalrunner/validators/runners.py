@@ -293,6 +293,6 @@ def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:
     if env.get("COVERAGE_PROCESS_START") or env.get("COVERAGE_PROCESS_CONFIG"):
         return None
     pytests = [call.program for call in calls if call.runner is PYTEST and call.tests and not call.program.clean]
-    if not pytests or any(program.command.negated or "coverage" in program.through for program in pytests):
+    if not pytests or any(program.negated or "coverage" in program.through for program in pytests):
         return None
-    return sum(not (program.command.fallback or program.command.optional) for program in pytests)
+    return sum(not (program.fallback or program.optional) for program in pytests)

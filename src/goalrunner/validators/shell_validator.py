@@ -148,7 +148,7 @@ def contradiction(line: str, output: Output, report: Report | None, needed: int)
 
 def _at_the_end(line: str, output: Output) -> Iterator[Summary]:
     """Yield summaries with failures that end the output, of whatever program."""
-    if any(program.command.negated for program in programs(line)):
+    if any(program.negated for program in programs(line)):
         return
     for runner in output.summaries:
         summary = output.last(runner)
@@ -159,9 +159,9 @@ def _at_the_end(line: str, output: Output) -> Iterator[Summary]:
 def _of_calls(line: str, output: Output, *, has_report: bool) -> Iterator[Summary]:
     """Yield summaries with failures, or without a test, of the runners that the line itself calls."""
     for call in calls(line):
-        command, summary = call.program.command, output.last(call.runner.name)
+        program, summary = call.program, output.last(call.runner.name)
         is_reported = has_report and call.runner is PYTEST
-        is_decisive = call.tests and not command.negated and (command.lost or command.last)
+        is_decisive = call.tests and not program.negated and (program.lost or program.last)
         if summary and is_decisive and not is_reported and (summary.says or summary.none_ran):
             yield summary
 

@@ -86,7 +86,7 @@ def _names_exit_code(program: Program) -> bool:
 
 def _lost_exit_code(program: Program, command: str, *, uses_exit_code: bool) -> Iterator[str]:
     """Yield why a program's exit code does not count, with what to write instead."""
-    lost = program.command.lost
+    lost = program.lost
     if lost is None:
         return
     instead = lost.instead.partition(" ")[0]
@@ -96,7 +96,7 @@ def _lost_exit_code(program: Program, command: str, *, uses_exit_code: bool) -> 
             yield f"`| {lost.instead}` gives the exit code of {instead}, not of {program.name}; write: {checked}"
         case "||" if instead in _SURE or lost.instead == "exit 0":
             yield f"`|| {lost.instead}` passes even if {program.name} fails; remove it"
-        case ";" if not (_STRICT.search(command) or uses_exit_code or program.command.optional):
+        case ";" if not (_STRICT.search(command) or uses_exit_code or program.optional):
             yield f"the exit code of {program.name} is lost behind `;`; write: set -e; {command}"
         case "&":
             yield f"`&` does not wait for {program.name}; remove it"
