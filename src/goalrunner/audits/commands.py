@@ -72,7 +72,7 @@ def judge_transcript(
     if copy is not None:
         copy.write(audits_junit([result]))
     not_run = bool(goal.validators) and base is None
-    output.say(audit_value(result) if json else output.laid_out(audit_facts(result, not_run=not_run)))
+    output.say(audit_value(result) if json else output.terminal_text(audit_facts(result, not_run=not_run)))
     return _EXIT_CODES[result.result]
 
 

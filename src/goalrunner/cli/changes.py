@@ -99,15 +99,15 @@ def restore(
             output.say(f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}")
             return 0
         if not yes:
-            output.say(output.laid_out(naming_lines(RunSummary.of(loaded.state))))
-            output.say(output.laid_out(plan_lines("restore", workspace, moment, changes)))
+            output.say(output.terminal_text(naming_lines(RunSummary.of(loaded.state))))
+            output.say(output.terminal_text(plan_lines("restore", workspace, moment, changes)))
             question = f"Change {count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
             if not output.confirmed(question, "goal restore asks before it changes files"):
                 return 1
         done, before = main.wait_for(work.perform(target, paths))
     finally:
         work.store.close()
-    output.say(output.laid_out(done_lines(folder.run_id, workspace, moment, done, before)))
+    output.say(output.terminal_text(done_lines(folder.run_id, workspace, moment, done, before)))
     return 0
 
 

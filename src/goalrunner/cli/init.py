@@ -66,7 +66,7 @@ def check(
             }
         )
     else:
-        output.say(output.laid_out(_check_lines(goal, found, f"goal run {goal_file or ''}".strip())))
+        output.say(output.terminal_text(_check_lines(goal, found, f"goal run {goal_file or ''}".strip())))
     if found.baseline and found.baseline.interrupted:
         return found.baseline.interrupted
     return found.exit_code if found.problems else int(ExitCode.COMPLETE)
@@ -208,7 +208,7 @@ class _Proposal:
         baseline = _baseline(self.goal, RunOptions(home=runs.home()))
         if baseline.interrupted:
             raise KeyboardInterrupt
-        output.say(output.laid_out(_baseline_lines(baseline)))
+        output.say(output.terminal_text(_baseline_lines(baseline)))
         return baseline
 
     def not_imported(self, baseline: BaselineResult) -> str:

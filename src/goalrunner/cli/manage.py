@@ -69,7 +69,7 @@ def doctor(
 
     target = goals.resolved(goal, {"objective": None if goal else "doctor", "agent.use": agent})
     diagnosis = examine(target, os.environ, with_round=try_)
-    output.say(diagnosis_value(diagnosis) if json else output.laid_out(diagnosis_lines(diagnosis)))
+    output.say(diagnosis_value(diagnosis) if json else output.terminal_text(diagnosis_lines(diagnosis)))
     return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)
 
 

@@ -173,7 +173,7 @@ def settle() -> None:
                 os.close(nowhere)
 
 
-def laid_out(lines: Iterable[ReportLine]) -> str:
+def terminal_text(lines: Iterable[ReportLine]) -> str:
     """Return lines as text for stdout."""
     from goalrunner.reports.layout import laid_out
 

@@ -106,7 +106,7 @@ def _print_resolved(goal: Goal, run_options: RunOptions, *, json: bool) -> int:
 
     named, checked = dry_run(goal, run_options)
     lines = resolved_lines(goal, named, workspace_state(goal.workspace.path), checked)
-    output.say(goal.model_dump(mode="json") if json else output.laid_out(lines))
+    output.say(goal.model_dump(mode="json") if json else output.terminal_text(lines))
     return int(ExitCode.COMPLETE)
 
 

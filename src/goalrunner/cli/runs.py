@@ -103,5 +103,5 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
     if json:
         output.say({**values, "path": str(folder.path)})
     else:
-        output.say(output.laid_out(status_lines(summary, datetime.now(UTC), str(folder.path))))
+        output.say(output.terminal_text(status_lines(summary, datetime.now(UTC), str(folder.path))))
     return summary.process_exit_code

@@ -70,7 +70,7 @@ def show(
         verdict = (folder.run_id, loaded.state.verdict, outcome.evidence)
         facts = [*evidence_facts(*verdict), *label_lines(outcome.labels, outcome.approvals)]
         value = {**evidence_value(*verdict), **outcome.model_dump(mode="json", include={"labels", "approvals"})}
-        output.say(value if json else output.laid_out(facts))
+        output.say(value if json else output.terminal_text(facts))
     elif json:
         from goalrunner.app.previous_run import sub_goals
 
@@ -88,7 +88,7 @@ def show(
             columns=output.columns(),
         ):
             output.say(piece)
-        output.say(output.laid_out(family_lines(folder.run_id, list_runs(folder.path.parents[1]))))
+        output.say(output.terminal_text(family_lines(folder.run_id, list_runs(folder.path.parents[1]))))
     return 0
 
 
@@ -147,7 +147,7 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     if state is None or (at is not None and state.memory.version < at):
         last = state.memory.version if state else 0
         raise UsageError(f"the run has {last} events", f"goal show RUN --at N with N up to {last}")
-    output.say(state.model_dump(mode="json") if json else output.laid_out(state_lines(state)))
+    output.say(state.model_dump(mode="json") if json else output.terminal_text(state_lines(state)))
 
 
 def watch(run: options.Run = None) -> int:
