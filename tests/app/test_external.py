@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -74,18 +73,6 @@ async def test_the_judge_of_an_external_agent_is_asked_for_one_token_before_the_
         assert names[:2] == ["usage_recorded", "round_started"]
 
 
-async def test_a_script_that_edits_files_is_an_agent(place: Path, tmp_path: Path) -> None:
-    script = "n=$(cat .git-n 2>/dev/null || echo 0); n=$((n+1)); echo $n > .git-n; echo $n > done; echo round $n"
-    outcome, events = await run(goal(place, AgentConfig(use="command", command=(script,))), tmp_path / "home")
-    assert (outcome.status, outcome.iterations) == ("complete", 3)
-    assert outcome.models["agent"] == "command"
-    (started,) = [event for event in events if event.type == "run_started"]
-    assert started.agent_command.startswith("command · n=$(cat")
-    ran = [event for event in events if event.type == "agent_ran"]
-    assert [(event.ending, event.output.size) for event in ran] == [("exit 0", 8)] * 3
-    assert outcome.usage["agent"].cost_usd is None
-
-
 async def test_a_session_goes_on_and_what_is_reported_is_marked(place: Path, tmp_path: Path) -> None:
     chosen = preset(
         tmp_path,
@@ -110,14 +97,6 @@ async def test_a_session_goes_on_and_what_is_reported_is_marked(place: Path, tmp
     assert b"A" * 93 not in kept
 
 
-async def test_a_failure_ends_the_run_in_its_first_round(place: Path, tmp_path: Path) -> None:
-    chosen = preset(tmp_path, 'say("error", message="Invalid API key: please run double login")')
-    config = AgentConfig(use="double")
-    outcome, _ = await run(goal(place, config, agents={"double": chosen}), tmp_path / "home")
-    assert (outcome.status, outcome.iterations, outcome.exit_code) == ("failed", 0, 4)
-    assert "double login" in outcome.message
-
-
 async def test_a_script_without_permission_is_named_with_what_to_type(place: Path, tmp_path: Path) -> None:
     (place / "agent.sh").write_text("#!/bin/sh\n")
     outcome, _ = await run(
@@ -138,25 +117,6 @@ async def test_a_program_that_is_not_there_fails_before_anything_runs(
     assert (outcome.status, outcome.exit_code) == ("failed", 4)
     assert "no-such-agent" in outcome.message
     assert not [event for event in events if event.type == "round_started"]
-
-
-async def test_each_retry_begins_afresh_where_context_is_not_kept(place: Path, tmp_path: Path) -> None:
-    chosen = preset(
-        tmp_path,
-        """
-        number = rounds()
-        say("session", id=f"s-{number}")
-        Path(os.environ["STATE"], f"asked-{number}").write_text(json.dumps(asked))
-        Path("done").write_text(str(number))
-        say("text", text="finished")
-        """,
-        resumes=True,
-    )
-    chosen = chosen.model_copy(update={"env": {"STATE": str(tmp_path)}})
-    fresh = goal(place, AgentConfig(use="double"), agents={"double": chosen}, preserve_context=False)
-    outcome, _ = await run(fresh, tmp_path / "home")
-    assert (outcome.status, outcome.iterations) == ("complete", 3)
-    assert [json.loads((tmp_path / f"asked-{number}").read_text()) for number in (1, 2, 3)] == [[], [], []]
 
 
 async def test_the_agent_has_its_own_key_and_no_other(place: Path, tmp_path: Path, monkeypatch: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whole uses of the library as their authors would write them: a quality bar, a test suite, a judge and a driver of one's own."""
+"""Whole uses of the library as their authors would write them: a quality bar, a test suite and a judge of one's own."""
 
 from __future__ import annotations
 
