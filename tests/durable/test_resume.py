@@ -116,7 +116,8 @@ def test_the_judge_is_told_of_changes_from_outside(goal: Goal) -> None:
         assert goal.run(kill=("after", 9), env=env).code == -9
         (goal.work / "theirs").write_text("somebody\n")
         goal.resume(env=env)
-        asked = str(server.requests[0].messages[-1]["content"])
+        audits = [seen for seen in server.requests if seen.body.get("max_tokens") != 1]
+        asked = str(audits[0].messages[-1]["content"])
     assert f"theirs ({OUTSIDE})" in asked
     assert f"mine ({OUTSIDE})" not in asked
     assert "mine" in asked

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.system import processes
-from tests.support.command_line import GOAL, environment, outcome_of, start
+from tests.support.command_line import GOAL, environment, only_run, outcome_of, start
 from tests.support.forking import goal
 from tests.support.recordings import agent, judge, quote, recording, shell
 
@@ -58,30 +58,24 @@ def test_complete_is_0(place: Path, own_home: Path) -> None:
     assert sorted(path.name for path in place.iterdir()) == ["done", "goal.toml"]
 
 
-@pytest.mark.parametrize(
-    ("model", "checks", "reason", "said"),
-    [
-        ("opnai/gpt-5-mini", 'validator = "touch ../ran; false"', "model_not_found", "did you mean openai/gpt-5-mini?"),
-        (
-            "scripted/r.jsonl",
-            'validator = "no-such-program-here"',
-            "validator_missing",
-            "no-such-program-here: not found",
-        ),
-    ],
-)
-def test_what_a_dry_run_refuses_ends_a_run_before_its_baseline(
-    place: Path, own_home: Path, model: str, checks: str, reason: str, said: str
-) -> None:
+def test_a_program_that_a_dry_run_misses_ends_a_run_before_its_baseline(place: Path, own_home: Path) -> None:
     recording(place / "r.jsonl", agent("never asked"))
-    path = goal_file(place, model, checks=checks)
+    path = goal_file(place, "scripted/r.jsonl", checks='validator = "no-such-program-here"')
     dry, ended = goal("run", path, "--dry-run", cwd=place), goal("run", path, cwd=place)
     assert (dry.code, ended.code) == (4, 4), (dry, ended)
-    assert said in dry.err
-    assert said in outcome_of(own_home)["message"]
-    assert outcome_of(own_home)["stop_reason"] == reason
-    assert "baseline_taken" not in next((own_home / "runs").glob("*/events.jsonl")).read_text()
-    assert not (place.parent / "ran").exists()
+    outcome = outcome_of(own_home)
+    for said in (dry.err, outcome["message"]):
+        assert "no-such-program-here: not found" in said
+    assert outcome["stop_reason"] == "validator_missing"
+    assert "baseline_taken" not in (only_run(own_home) / "events.jsonl").read_text()
+
+
+def test_an_unknown_provider_is_named_before_a_run_is_made(place: Path, own_home: Path) -> None:
+    path = goal_file(place, "opnai/gpt-5-mini")
+    for options in (("--dry-run",), ()):
+        ended = goal("run", path, *options, cwd=place)
+        assert (ended.code, "did you mean openai/gpt-5-mini?" in ended.err) == (4, True), ended
+    assert not (own_home / "runs").exists()
 
 
 @pytest.mark.parametrize("role", ["agent", "judge"])
