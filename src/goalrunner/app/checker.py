@@ -117,7 +117,21 @@ class CheckRunner:
         if not self._remembered:
             names = await self._store.ignored_names()
             await asyncio.gather(asyncio.to_thread(self._ignored.remember, names), asyncio.to_thread(self.git.remember))
+            await self._verify(base)
             self._remembered = True
+
+    async def _start_of(self, base: Snapshot) -> StartFiles:
+        if self._start_id != base.id:
+            self._start = StartFiles(*await self._store.listing(base))
+            self._start_id, self._rules = base.id, None
+        return self._start
+
+    async def _verify(self, base: Snapshot) -> None:
+        """Compare the files that checks rest on with their snapshot, before the agent can change them."""
+        start = await self._start_of(base)
+        # A fresh checkout has all files from the snapshot, the other environments only the protected ones.
+        whole = self.environment.kind == "checkout"
+        await self._store.verify(base, None if whole else start.protected(self._known_rules()))
 
     async def check(
         self,
@@ -130,10 +144,7 @@ class CheckRunner:
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         await self.remember(base)
-        if self._start_id != base.id:
-            self._start = StartFiles(*await self._store.listing(base))
-            self._start_id, self._rules = base.id, None
-        start = self._start
+        start = await self._start_of(base)
         self._changed = await self._store.changed_entries(base, now)
         ignored = await self._look()
         changes = await asyncio.to_thread(self._ignored.compare, ignored)
@@ -169,9 +180,7 @@ class CheckRunner:
         if context.iteration == 0 or not self._base.results:
             at_start = [result for result, _ in results.answers]
             self._base.keep(await with_uncollected(at_start, lambda path: self._store.read(base, path)))
-            # A fresh checkout has all files from the snapshot, the other environments only the protected ones.
-            whole = self.environment.kind == "checkout"
-            await self._store.verify(base, None if whole else start.protected(self._known_rules()))
+            await self._verify(base)
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
         answers, missing = complete(results.answers, self._base, self._known_rules(), self._start, free)
         green = bool(answers) and all(result.passed for result, _ in answers)

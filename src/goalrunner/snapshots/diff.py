@@ -54,16 +54,12 @@ class SnapshotReader:
     def __init__(self, git: Git, passing: Patterns) -> None:
         self.git = git
         self._passing = passing
-        self._trees: dict[str, Mapping[str, Entry]] = {}
-        """The trees used last: that of the start of a run, and the newest."""
 
     async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the entry of every path of a snapshot. Raise WorkspaceError if it is not in the store."""
-        found = self._trees.pop(snapshot.tree, None)
-        self._trees[snapshot.tree] = found = await self._list(snapshot.tree) if found is None else found
-        while len(self._trees) > 2:
-            del self._trees[next(iter(self._trees))]
-        return found
+        rows = await self._rows_of(snapshot)
+        kept = {shown(path): Entry(mode.decode(), blob.decode()) for mode, blob, path in rows}
+        return {**kept, **await self.unstored(snapshot)}
 
     async def unstored(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the paths of a snapshot whose content is not kept."""
@@ -75,15 +71,13 @@ class SnapshotReader:
 
         Raise WorkspaceError if the content was not kept, or is not what the snapshot recorded.
         """
-        entry = (await self.entries(snapshot)).get(path)
-        if entry is None:
-            return None
-        if not entry.stored:
+        listed = await self.git.ask("ls-tree", "-z", "--full-tree", snapshot.tree, b"content/" + raw(path))
+        for _, blob, name in _LISTED.findall(listed):
+            if shown(name) == path:
+                return (await self.contents({blob.decode(): path}))[blob.decode()]
+        if path in await self.unstored(snapshot):
             raise WorkspaceError(f"{path} is in the snapshot only as a hash; its content was not stored")
-        content = await self.git.ask("cat-file", "blob", entry.blob)
-        if object_id("blob", content) != entry.blob:
-            raise self.changed(path)
-        return content
+        return None
 
     def changed(self, what: str) -> WorkspaceError:
         """Return the error for an object with another content than its id says; git does not compare them."""
@@ -237,16 +231,6 @@ class SnapshotReader:
 
     async def _lists(self, names: Iterable[str]) -> dict[str, bytes]:
         return await self.contents(dict.fromkeys(sorted(names), "a list of paths"))
-
-    async def _list(self, tree: str) -> Mapping[str, Entry]:
-        output = await self.git.ask("ls-tree", "-r", "-z", "--full-tree", tree)
-        rows = [row.partition(b"\t") for row in output.split(b"\0")[:-1]]
-        listed = {path: Entry(meta[:6].decode(), meta[12:].decode()) for meta, _, path in rows}
-        manifest = listed.pop(b"unstored", None)
-        unstored = (await self._lists([manifest.blob]))[manifest.blob] if manifest else b"{}"
-        return {shown(path.removeprefix(b"content/")): entry for path, entry in listed.items()} | read_manifest(
-            unstored
-        )
 
 
 def _beside_the_tree(unstored: bytes, repositories: bytes) -> dict[str, str]:
