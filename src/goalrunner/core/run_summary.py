@@ -186,6 +186,11 @@ class RunSummary:
         return self.exit_code if has_ended and self.exit_code is not None else NOT_ENDED
 
     @property
+    def known_tokens(self) -> int | None:
+        """The tokens; None if nothing is known of them."""
+        return self.tokens
+
+    @property
     def has_spent(self) -> bool:
         """Whether anything was used, or may have been."""
         return bool(self.tokens or self.uncounted_calls or self.known_cost_usd or self.cost_usd)

@@ -45,26 +45,24 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def used(number: int | None, estimated: int = 0, uncounted: int = 0) -> str:
-    """Return "41,210 tokens, about 800 estimated"; "at least ..." if the tokens of some calls are unknown."""
-    if number is None:
-        return UNKNOWN_TOKENS
-    text = count(number, "token") + (f", about {estimated:,} estimated" if estimated else "")
-    return f"at least {text}" if uncounted else text
+def spent(account: Usage | RunSummary) -> tuple[str, str]:
+    """Return the tokens and dollars of an account or a run: "41,210 tokens, about 800 estimated" and "$0.21".
 
-
-def paid(cost: float | None, known: float = 0.0, uncounted: int = 0) -> str:
-    """Return the dollars; "at least $0.21" if only a part is known, "cost unknown" if the tokens are unknown, too."""
-    if cost is None and known > 0:
-        return f"at least {dollars(known)}"
-    return UNKNOWN_COST if cost is None and uncounted else dollars(cost)
-
-
-def spent(usage: Usage) -> tuple[str, str]:
-    """Return the tokens and dollars of an account."""
-    number = None if usage.input_tokens is None else usage.tokens
-    uncounted = usage.uncounted_calls
-    return used(number, usage.estimated_tokens, uncounted), paid(usage.cost_usd, usage.known_cost_usd, uncounted)
+    If the usage of some calls is unknown: "at least ...", or that nothing is known.
+    """
+    tokens = UNKNOWN_TOKENS
+    if account.known_tokens is not None:
+        tokens = count(account.known_tokens, "token")
+        if account.estimated_tokens:
+            tokens += f", about {account.estimated_tokens:,} estimated"
+        if account.uncounted_calls:
+            tokens = f"at least {tokens}"
+    cost = dollars(account.cost_usd)
+    if account.cost_usd is None and account.known_cost_usd > 0:
+        cost = f"at least {dollars(account.known_cost_usd)}"
+    elif account.cost_usd is None and account.uncounted_calls:
+        cost = UNKNOWN_COST
+    return tokens, cost
 
 
 def dollars(amount: float | None) -> str:
@@ -138,18 +136,13 @@ def limits(values: Mapping[str, float | None]) -> str:
 
 def spend(summary: RunSummary) -> str:
     """Return time, tokens and dollars of a run: "3 min 12 s · 41,210 tokens · $0.21 (judge 6 %)"."""
-    time = elapsed(summary.duration)
-    if not summary.has_spent:
-        return time
-    tokens = used(summary.tokens, summary.estimated_tokens, summary.uncounted_calls)
-    part = share(summary.judge_cost_usd or 0.0, summary.cost_usd or 0.0)
-    judge = f" (judge {part})" if part and summary.judge_tokens else ""
-    return " · ".join((time, tokens, cost(summary) + judge))
-
-
-def cost(summary: RunSummary) -> str:
-    """Return the dollars of a run."""
-    return paid(summary.cost_usd, summary.known_cost_usd, summary.uncounted_calls)
+    parts = [elapsed(summary.duration)]
+    if summary.has_spent:
+        parts += spent(summary)
+        part = share(summary.judge_cost_usd or 0.0, summary.cost_usd or 0.0)
+        if part and summary.judge_tokens:
+            parts[-1] += f" (judge {part})"
+    return " · ".join(parts)
 
 
 def redacted_line(counts: Mapping[str, float]) -> str:

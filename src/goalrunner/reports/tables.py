@@ -180,7 +180,8 @@ def _run_cells(summary: RunSummary, now: datetime, *, with_labels: bool) -> tupl
         tokens = _UNKNOWN
         if summary.tokens is not None:
             tokens = f"{'>= ' if summary.uncounted_calls else ''}{summary.tokens:,}"
-        cost = figures.cost(summary).replace(figures.UNKNOWN_COST, _UNKNOWN).replace("at least ", ">= ")
+        _, cost = figures.spent(summary)
+        cost = cost.replace(figures.UNKNOWN_COST, _UNKNOWN).replace("at least ", ">= ")
     return (
         printable_line(summary.run_id),
         printable_line(summary.status),
