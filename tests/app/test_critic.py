@@ -166,9 +166,8 @@ async def test_a_command_that_gives_no_score_is_a_problem(tmp_path: Path, comman
 
 
 @pytest.mark.parametrize("body", ["return 'good'", "raise ValueError()", "return {1, 2}", "import os; os._exit(0)"])
-@pytest.mark.parametrize("kind", ["def", "async def"])
-async def test_a_python_callable_that_gives_no_score_is_a_problem(tmp_path: Path, body: str, kind: str) -> None:
-    (tmp_path / "grading.py").write_text(f"{kind} score(response, agent):\n    {body}\n")
+async def test_a_python_callable_that_gives_no_score_is_a_problem(tmp_path: Path, body: str) -> None:
+    (tmp_path / "grading.py").write_text(f"def score(response, agent):\n    {body}\n")
     assert await problem_of(tmp_path, python="grading:score")
 
 
@@ -177,7 +176,6 @@ async def test_a_python_callable_that_gives_no_score_is_a_problem(tmp_path: Path
     [
         ("return 0.4 if response['content'][0]['text'] == 'hello' else 1", [0.4, 1.0]),
         ("return {'score': 0.4 if len(agent.messages) < 6 else 0.8, 'feedback': 'more'}", [0.4, 0.8]),
-        ("return 'good'", [None]),
     ],
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -224,7 +222,7 @@ def test_a_model_has_an_account_of_its_own_and_the_judge_sees_nothing_of_it(plac
     assert not any("opinion-4711" in text or "[critic]" in text for text in seen)
 
 
-@pytest.mark.parametrize("text", ["fine", "", '{"feedback": "x"}', '{"score": 2}', '{"score": 0.1} {"score": 0.9}'])
+@pytest.mark.parametrize("text", ["fine", '{"score": 2}'])
 @pytest.mark.slow
 def test_a_model_whose_answers_cannot_be_read_is_asked_again(place: Place, text: str) -> None:
     unreadable = {"account": "critic", "text": text}
@@ -287,9 +285,8 @@ def test_a_response_is_judged_as_the_refinement_left_it(place: Place) -> None:
     assert (outcome.status, outcome.iterations, place.scores) == (GoalStatus.COMPLETE, 1, [0.0, 1.0])
 
 
-@pytest.mark.parametrize("kind", ["overlay", "in-place"])
 @pytest.mark.slow
-def test_an_external_agent_gets_the_feedback_in_the_same_round(place: Place, kind: str) -> None:
+def test_an_external_agent_gets_the_feedback_in_the_same_round(place: Place) -> None:
     script = place.root / "worker.sh"
     script.write_text('#!/bin/sh\nprompt=$(cat "$@")\necho "$prompt" >> prompts.txt\necho hello > a.txt\necho done\n')
     script.chmod(0o755)
@@ -297,7 +294,6 @@ def test_an_external_agent_gets_the_feedback_in_the_same_round(place: Place, kin
         critic={"run": "grep -c critic prompts.txt | grep -q 0 && echo 0.1 || echo 0.9"},
         agent={"use": "command", "command": [str(script)]},
         model="",
-        workspace={"path": str(place.workspace), "check": kind},
     )
     assert (outcome.status, outcome.iterations, place.scores) == (GoalStatus.COMPLETE, 1, [0.1, 0.9])
     assert "[critic]" in (place.workspace / "prompts.txt").read_text()

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from goalrunner.audits.calibration import calibrate_judges
-from goalrunner.audits.kept_verdicts import KeptVerdicts
-from goalrunner.audits.pages import (
+from goalrunner.audits.calibration_pages import (
     CalibrationReport,
     calibration_page,
     calibration_report,
     calibration_text,
     threshold_text,
 )
+from goalrunner.audits.kept_verdicts import KeptVerdicts
 from tests.exports.test_html import HOSTILE, Page
 from tests.support.labelled import CaseJudge, judge_of, opinions, write_dataset
 

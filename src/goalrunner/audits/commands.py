@@ -39,8 +39,6 @@ _EXIT_CODES = {
     "judge failed": int(ExitCode.FAILED),
 }
 """By the result of an audit."""
-_SPENT_EARLIER = {"usage": Usage(), "seconds": 0.0}
-"""What a verdict of an earlier call costs now."""
 _RATE = options.checked(lambda text: rate if 0 <= (rate := float(text)) <= 1 else None, "a number from 0 to 1")
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
@@ -147,14 +145,19 @@ def audit(
     budget = _budget(tokens, cost)
     check_judges(todo, budget)
     auditor = Auditor(kept, Spending(budget), on_end=_report_end)
-    found = [
-        one.model_copy(update=_SPENT_EARLIER) if one.is_known else one for one in main.wait_for(auditor.run(todo, jobs))
-    ]
-    rows = "".join(f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in found)
-    output.say(rows if json else audits_table(found, output.columns()))
+    audits = [_of_this_call(one) for one in main.wait_for(auditor.run(todo, jobs))]
+    if json:
+        output.say("".join(f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in audits))
+    else:
+        output.say(audits_table(audits, output.columns()))
     for copy, text in copies:
-        copy.write(text(found))
-    return max(_EXIT_CODES[one.result] for one in found)
+        copy.write(text(audits))
+    return max(_EXIT_CODES[one.result] for one in audits)
+
+
+def _of_this_call(audit: TranscriptAudit) -> TranscriptAudit:
+    """Return an audit with what it cost in this call: nothing if an earlier call made it."""
+    return audit.model_copy(update={"usage": Usage(), "seconds": 0.0}) if audit.is_known else audit
 
 
 def _report_end(number: int, of: int, audit: TranscriptAudit) -> None:
@@ -189,8 +192,8 @@ def calibrate(
     sample does not count, audits remain, or no threshold has the wanted rate.
     """
     from goalrunner.audits.calibration import calibrate_judges
+    from goalrunner.audits.calibration_pages import calibration_page, calibration_report, calibration_text
     from goalrunner.audits.judge_statistics import Series, require_libraries
-    from goalrunner.audits.pages import calibration_page, calibration_report, calibration_text
 
     policies = cast("list[Policy]", policy or ["bounded"])
     series = list(dict.fromkeys(Series(model, name) for model in judge for name in policies))
@@ -205,7 +208,8 @@ def calibrate(
     if page is not None:
         page.write(calibration_page(report))
     output.say(found.model_dump(mode="json") if json else calibration_text(report, output.columns()))
-    return int(bool(found.faults or found.audits.left or any(not line for _, _, line in report.thresholds)))
+    has_no_threshold = any(not line.setting for line in report.thresholds)
+    return int(bool(found.faults or found.audits.left or has_no_threshold))
 
 
 def canary(

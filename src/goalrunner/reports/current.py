@@ -72,7 +72,7 @@ def _step_after(event: events.Event, before: StepLine | None) -> StepLine | None
         case events.StepStarted():
             return StepLine("checks", subject=event.description)
         case events.CritiqueStarted():
-            return StepLine("critic", subject="scoring the round")
+            return StepLine(event.account, subject="scoring the round")
         case events.AuditStarted():
             return StepLine("judge", subject="reviewing evidence")
         case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():
