@@ -12,7 +12,7 @@ from typing import Any, Literal
 from goalrunner.agents.acp_process import CANCELLED, AcpProcess
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
-from goalrunner.agents.parser import as_text, at, exit_code, first, items, text
+from goalrunner.agents.parser import at, block_text, exit_code, first, items, text
 from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, shortened
@@ -99,7 +99,7 @@ class AcpCall:
             return shown
         raw = self._known.get("rawOutput")
         said = next(filter(None, (text(at(raw, name)) for name in _OUTPUTS)), "")
-        return said or text(at(raw, "stdout")) + text(at(raw, "stderr")) or as_text(raw)
+        return said or text(at(raw, "stdout")) + text(at(raw, "stderr")) or block_text(raw)
 
     @property
     def preview(self) -> str:

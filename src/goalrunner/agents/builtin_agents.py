@@ -14,8 +14,8 @@ from goalrunner.agents.parser import (
     StreamEvent,
     TextDelta,
     UsageReported,
-    as_text,
     at,
+    block_text,
     call,
     failure,
     items,
@@ -90,7 +90,7 @@ class Gemini(AgentParser):
             case "init":
                 yield from session(line, "session_id")
             case "message" if line.get("role") == "assistant" and line.get("delta") is True:
-                if piece := as_text(line.get("content")):
+                if piece := block_text(line.get("content")):
                     yield TextDelta(piece)
             case "tool_use":
                 yield call(line, "tool_id", "tool_name", "parameters.command", "parameters.file_path", "parameters")

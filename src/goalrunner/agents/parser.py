@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Final
 
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.messages import at as at
+from goalrunner.core.messages import block_text as block_text
 from goalrunner.core.messages import clean as clean
 from goalrunner.core.messages import items as items
+from goalrunner.core.messages import json_of
 from goalrunner.core.messages import text as text
 
 _LARGEST: Final = 10**15
@@ -21,23 +23,6 @@ _LARGEST: Final = 10**15
 def first(value: Any, *paths: str) -> Any:
     """Return the first value that is not None at one of the paths, which are keys joined by dots."""
     return next((found for path in paths if (found := at(value, *path.split("."))) is not None), None)
-
-
-def as_text(value: Any) -> str:
-    """Return a string as it is, the text of content blocks, other values as JSON, and an empty string for None."""
-    if value is None:
-        return ""
-    if isinstance(value, list) and value and all(isinstance(at(block, "text"), str) for block in value):
-        value = "\n".join(block["text"] for block in value)
-    return text(value) if isinstance(value, str) else as_json(value)
-
-
-def as_json(value: Any) -> str:
-    """Return the value as JSON; empty if it is nested too deep."""
-    try:
-        return clean(json.dumps(value, ensure_ascii=False))
-    except (ValueError, RecursionError):
-        return ""
 
 
 def object_in(line: str) -> dict[str, Any] | None:
@@ -194,19 +179,21 @@ LONGEST_NOISE = 2_000
 
 def session(line: Any, path: str) -> Iterator[StreamEvent]:
     """Yield the session id at a path, if there is one."""
-    if name := as_text(first(line, path)):
+    if name := block_text(first(line, path)):
         yield SessionStarted(name)
 
 
 def message(line: Any, path: str) -> Iterator[StreamEvent]:
     """Yield the message at a path, if it is not empty."""
-    if said := as_text(first(line, path)):
+    if said := block_text(first(line, path)):
         yield Text(said)
 
 
 def call(line: Any, call_id: str, tool: str, *command: str) -> CallStarted:
     """Return the start of the call whose fields are at these paths."""
-    return CallStarted(as_text(first(line, call_id)), as_text(first(line, tool)), as_text(first(line, *command)))
+    return CallStarted(
+        block_text(first(line, call_id)), block_text(first(line, tool)), block_text(first(line, *command))
+    )
 
 
 def result(
@@ -220,12 +207,12 @@ def result(
 ) -> CallFinished:
     """Return the end of the call whose fields are at these paths."""
     return CallFinished(
-        id=as_text(first(line, call_id)),
-        output=as_text(first(line, *output)),
+        id=block_text(first(line, call_id)),
+        output=block_text(first(line, *output)),
         exit_code=exit_code(first(line, code)),
         failed=is_failure(first(line, failed)),
-        tool=as_text(first(line, *tool)),
-        command=as_text(first(line, *command)),
+        tool=block_text(first(line, *tool)),
+        command=block_text(first(line, *command)),
     )
 
 
@@ -246,4 +233,4 @@ def tokens(
 
 def failure(line: Any, *paths: str, ends: bool = False) -> Failed:
     """Return the failure with the first message at these paths, or with the whole line."""
-    return Failed(as_text(first(line, *paths)) or as_json(line)[:LONGEST_NOISE], ends)
+    return Failed(block_text(first(line, *paths)) or json_of(line)[:LONGEST_NOISE], ends)

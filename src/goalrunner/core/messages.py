@@ -177,8 +177,11 @@ def _content(block: Any) -> str:
 
 
 def json_of(value: Any) -> str:
-    """Return the value as JSON."""
-    return clean(json.dumps(value, ensure_ascii=False, default=str))
+    """Return the value as JSON; empty if it is nested too deep."""
+    try:
+        return clean(json.dumps(value, ensure_ascii=False, default=str))
+    except (ValueError, RecursionError):
+        return ""
 
 
 def at(value: Any, *path: str) -> Any:
