@@ -93,7 +93,7 @@ class LoadedRun:
     def outcome(self, folder: RunFolder) -> GoalOutcome:
         """Return the outcome of the run, with its evidence."""
         rows = self.evidence.rows(self.state)
-        return outcome_of(self.state, str(folder.path)).model_copy(update={"evidence": rows})
+        return outcome_of(self.state, str(folder.path), evidence=rows)
 
 
 def load_run(folder: RunFolder) -> LoadedRun:

@@ -196,7 +196,7 @@ def _check_outcome(folder: RunFolder, state: RunState, evidence: EvidenceIndex, 
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
         notes.append("the run has not ended; only what is recorded so far was checked")
         return
-    outcome = outcome_of(state).model_copy(update={"evidence": evidence.rows(state)}).model_dump(mode="json")
+    outcome = outcome_of(state, evidence=evidence.rows(state)).model_dump(mode="json")
     del outcome["run_path"], outcome["schema_version"]
     written = _table(folder.outcome)
     if not written.get("evidence"):

@@ -168,7 +168,9 @@ def last_verdict(state: RunState) -> GoalVerdict | None:
 NOT_SAID = "the check did not say what is missing"
 
 
-def outcome_of(state: RunState, run_path: str = "", *, lost: bool = False) -> GoalOutcome:
+def outcome_of(
+    state: RunState, run_path: str = "", *, evidence: tuple[EvidenceRow, ...] = (), lost: bool = False
+) -> GoalOutcome:
     """Return the outcome of a state, also of a run that has not ended (status `running`). `lost`: its process is gone."""
     return GoalOutcome(
         run_id=state.goal.run_id,
@@ -180,6 +182,7 @@ def outcome_of(state: RunState, run_path: str = "", *, lost: bool = False) -> Go
         message=state.message,
         iterations=state.iterations,
         verdict=last_verdict(state),
+        evidence=evidence,
         attempts=state.attempts,
         usage=state.accounts(over=lost or None),
         limits=state.plan.limits,

@@ -111,7 +111,7 @@ class RunJournal:
 
     def outcome(self) -> GoalOutcome:
         """Return the outcome of the current state, with the evidence table."""
-        return outcome_of(self.state, self._run_path).model_copy(update={"evidence": self.evidence()})
+        return outcome_of(self.state, self._run_path, evidence=self.evidence())
 
     @property
     def history(self) -> SnapshotHistory:

@@ -31,15 +31,11 @@ class ReportedChat:
 
     def recall(self, trail: Trail) -> None:
         """Take a chat, or what an earlier process recorded of it, as known."""
-        self._known = [
-            (
-                item.kind,
-                source_of(getattr(item, "source", "")),
-                self._redact(getattr(item, "command", "")),
-                self._redact(trail.read(item)),
-            )
-            for item in trail.items
-        ]
+        self._known = []
+        for item in trail.items:
+            source, command = (item.source, item.command) if isinstance(item, Observation) else ("", "")
+            known = (item.kind, source_of(source), self._redact(command), self._redact(trail.read(item)))
+            self._known.append(known)
 
     async def record(self, messages: Sequence[Message], recorder: Recorder) -> str:
         """Record what is new: tool results as reported observations, texts as claims; return the last new text."""

@@ -130,7 +130,7 @@ class RunPage:
             raise UsageError(f"the log of run {Path(run_path).name} has no events", "goal list shows the runs")
         self.snapshots = RunSnapshots(state.goal.run_id, state.workspace, evidence.history)
         rows = evidence.rows(state)
-        self.outcome = outcome_of(state, run_path).model_copy(update={"evidence": rows})
+        self.outcome = outcome_of(state, run_path, evidence=rows)
         self.cited = {row.observation for row in rows}
         if not self.rounds[0].entries:
             del self.rounds[0]
