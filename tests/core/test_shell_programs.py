@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.core.shell_programs import label, programs, started
+from goalrunner.core.shell_programs import label, programs, started_programs
 from goalrunner.core.tools import WRAPPERS
 
 THROUGH_OTHERS = (
@@ -122,18 +122,18 @@ NOT_UNDERSTOOD = (
 
 
 def starts_git_push(line: str) -> bool:
-    return any((one.name, *one.words[1:2]) == ("git", "push") for one in started(line)[0])
+    return any((one.name, *one.words[1:2]) == ("git", "push") for one in started_programs(line)[0])
 
 
 @pytest.mark.parametrize("line", THROUGH_OTHERS)
 def test_a_program_is_found_behind_others(line: str) -> None:
     assert starts_git_push(line)
-    assert started(line)[1] == ""
+    assert started_programs(line)[1] == ""
 
 
 @pytest.mark.parametrize("line", NOT_UNDERSTOOD)
 def test_a_line_whose_programs_are_not_known_says_why(line: str) -> None:
-    assert started(line)[1]
+    assert started_programs(line)[1]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_line_whose_programs_are_not_known_says_why(line: str) -> None:
 )
 def test_an_honest_line_is_understood_and_starts_nothing_else(line: str) -> None:
     assert not starts_git_push(line)
-    assert started(line)[1] == ""
+    assert started_programs(line)[1] == ""
 
 
 def test_validators_see_the_innermost_programs_alone() -> None:
@@ -232,7 +232,7 @@ def test_a_line_is_named_after_its_check(line: str, name: str) -> None:
 def test_any_wrappers_are_read(words: list[str]) -> None:
     line = " ".join(words)
     programs(line)
-    started(line)
+    started_programs(line)
     label(line)
 
 
@@ -240,9 +240,9 @@ def test_any_wrappers_are_read(words: list[str]) -> None:
 def test_quoted_words_reach_the_inner_command(words: list[str]) -> None:
     inner = shlex.join(["run", *words])
     for line in (f"timeout 5 {inner}", shlex.join(["sh", "-c", inner]), shlex.join(["sudo", "sh", "-c", inner])):
-        assert started(line)[0][-1].words == ("run", *words)
+        assert started_programs(line)[0][-1].words == ("run", *words)
 
 
 @pytest.mark.parametrize("part", ["find . -exec ", "xargs ", "eval ", "sudo env ", "a && ", "a | ", "sh -c '", "$(a "])
 def test_a_line_of_many_commands_takes_no_exponential_time(part: str) -> None:
-    started(part * 1_000)
+    started_programs(part * 1_000)

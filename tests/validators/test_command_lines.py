@@ -17,13 +17,13 @@ from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.command_lines import missing_program, obstacle, unexecutable_script
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.shell_validator import ShellValidator
-from goalrunner.validators.spec_validator import Place
+from goalrunner.validators.spec_validator import CheckPlace
 from goalrunner.validators.suites import is_environmental, without_space
 from tests.support.agents import validation
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> CheckPlace:
     """A machine that has pytest, git, env, timeout, sh, uv, ruff, make and a Python without tools."""
     programs, workspace = tmp_path / "bin", tmp_path / "ws"
     programs.mkdir()
@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Place:
     for name in ("python", "python3"):
         (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
         (programs / name).chmod(0o755)
-    return Place(workspace, workspace, {"PATH": str(programs)})
+    return CheckPlace(workspace, workspace, {"PATH": str(programs)})
 
 
 def _red(command: str, feedback: str, exit_code: int, **more: object) -> ValidatorResult:
@@ -81,12 +81,12 @@ def _not_found(command: str, said: str, exit_code: int = 127) -> ValidatorResult
         ("echo 'unclosed", ""),
     ],
 )
-def test_the_first_program_of_a_line_is_looked_for(place: Place, line: str, word: str) -> None:
+def test_the_first_program_of_a_line_is_looked_for(place: CheckPlace, line: str, word: str) -> None:
     found = missing_program(line, place)
     assert (found[0].partition(":")[0] if found else "") == word
 
 
-def test_a_program_of_the_workspaces_own_environment_is_meant_first(place: Place) -> None:
+def test_a_program_of_the_workspaces_own_environment_is_meant_first(place: CheckPlace) -> None:
     local = place.workspace / ".venv" / "bin"
     local.mkdir(parents=True)
     (local / "mypy").write_text("")
@@ -94,7 +94,7 @@ def test_a_program_of_the_workspaces_own_environment_is_meant_first(place: Place
     assert missing_program("mypy src", place) == ("mypy: not found", "write .venv/bin/mypy")
 
 
-def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: Place) -> None:
+def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: CheckPlace) -> None:
     own = replace(place, env={"PATH": f"{place.env['PATH']}:{place.workspace / 'bin'}"})
     result = _not_found("mytool -q", "sh: 1: mytool: not found")
     assert missing_program("mytool --check", own) is None
@@ -105,21 +105,21 @@ def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: 
 
 
 @pytest.mark.parametrize("line", ["maek -q", "python3 setup.py install && maek -q"])
-def test_a_program_that_the_shell_did_not_find_is_named(place: Place, line: str) -> None:
+def test_a_program_that_the_shell_did_not_find_is_named(place: CheckPlace, line: str) -> None:
     result = _not_found(line, "sh: 1: maek: not found")
     assert obstacle(result, place).startswith("maek: not found; install maek")
 
 
-def test_a_longer_word_is_the_one_that_was_meant(place: Place) -> None:
+def test_a_longer_word_is_the_one_that_was_meant(place: CheckPlace) -> None:
     assert obstacle(_not_found("nothere; ./nothere", "sh: 1: ./nothere: not found"), place) == ""
 
 
-def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(place: Place) -> None:
+def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(place: CheckPlace) -> None:
     result = _not_found("tool", "/home/u/tools/tool: not found in the sandbox")
     assert 'sandbox = "none"' in obstacle(result, place)
 
 
-def test_a_shell_that_does_not_know_pipefail_is_a_persons_to_replace(place: Place) -> None:
+def test_a_shell_that_does_not_know_pipefail_is_a_persons_to_replace(place: CheckPlace) -> None:
     said = "sh: 1: set: Illegal option -o pipefail"
     assert obstacle(_red("set -o pipefail; make | tail", said, 2), place).startswith("/bin/sh does not know")
     assert obstacle(_red("make check", said, 2), place) == ""
@@ -144,7 +144,9 @@ def test_a_shell_that_does_not_know_pipefail_is_a_persons_to_replace(place: Plac
         ("python3 -m nox", "ModuleNotFoundError: No module named 'nox'", ""),
     ],
 )
-def test_a_missing_tool_of_python_is_a_persons_to_install(place: Place, line: str, feedback: str, why: str) -> None:
+def test_a_missing_tool_of_python_is_a_persons_to_install(
+    place: CheckPlace, line: str, feedback: str, why: str
+) -> None:
     found = obstacle(_red(line, feedback, 1), place)
     assert found.startswith(why)
     assert bool(found) == bool(why)
@@ -171,13 +173,15 @@ pytest: error: unrecognized arguments: {}
         ("make test", "--cov", ""),
     ],
 )
-def test_an_option_of_the_line_itself_is_a_persons_to_correct(place: Place, line: str, refused: str, name: str) -> None:
+def test_an_option_of_the_line_itself_is_a_persons_to_correct(
+    place: CheckPlace, line: str, refused: str, name: str
+) -> None:
     found = obstacle(_red(line, _USAGE.format(refused), 4), place)
     hint = f"pytest does not know {name}; install its plugin, or remove it from the goal file"
     assert found == (hint if name else "")
 
 
-def test_a_script_that_is_not_executable_is_a_persons_to_change(place: Place) -> None:
+def test_a_script_that_is_not_executable_is_a_persons_to_change(place: CheckPlace) -> None:
     (place.workspace / "check.sh").write_text("true\n")
     result = _not_found("./check.sh", "sh: 1: ./check.sh: Permission denied", 126)
     assert unexecutable_script(result, place, "Do it.") == "./check.sh cannot be executed; chmod +x ./check.sh"

@@ -43,7 +43,7 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, tail_of
 from goalrunner.validators.python_validators import PythonValidator, called
-from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of
+from goalrunner.validators.spec_validator import Answer, CheckPlace, SpecValidator, feedback_of
 
 
 def critic_rule(config: RunConfig) -> CriticRule | None:
@@ -215,7 +215,7 @@ _BYTES = 65_536
 class _Command(SpecValidator):
     """Runs the command with the response on stdin; the end of its output becomes the feedback."""
 
-    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
         errors, given = context.scratch(".err"), context.response.encode(errors="replace")
         completion = await self._launch([SHELL, "-c", self.command], context, place, given, errors)
         message = feedback_of(errors)

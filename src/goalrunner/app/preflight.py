@@ -28,7 +28,7 @@ from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.check_files import check_files
 from goalrunner.validators.command_lines import missing_program, syntax_error
-from goalrunner.validators.spec_validator import Place, name_of
+from goalrunner.validators.spec_validator import CheckPlace, name_of
 from goalrunner.validators.weaknesses import missing_callable, weaknesses_of
 
 _NAMED = 8  # paths that a line of `describe_checks` names
@@ -189,7 +189,7 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
         # What `setup` installs is not there yet.
         if spec.run and spec.expect.exit_code not in _NOT_STARTED and not goal.workspace.setup:
             folder = Path(os.path.realpath(workspace / spec.cwd))
-            if missing := missing_program(spec.run, Place(workspace, folder, {**environ, **spec.env})):
+            if missing := missing_program(spec.run, CheckPlace(workspace, folder, {**environ, **spec.env})):
                 raise ValidatorMissing(f"{name} cannot run here: {missing[0]}", missing[1])
 
 

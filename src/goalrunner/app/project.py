@@ -168,7 +168,7 @@ def _is_source(path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledAgent:
     """An agent that can be used here. `note` says what it still needs; `model` is that of the built-in agent."""
 
     name: str
@@ -189,20 +189,20 @@ PROVIDERS = (
 """The variable of a key, a model for the agent, and a cheaper one for the judge."""
 
 
-def installed_agents(environ: Mapping[str, str]) -> tuple[Installed, ...]:
+def installed_agents(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
     """Return the external agents whose program is installed, those with a key or a login first."""
     found = []
     for name, preset in all_presets({}, environ).items():
         if any(way.is_installed for way in ways_of(preset, environ)):
             is_missing = sign_in_finding(preset, environ).state == "bad"
-            found.append(Installed(name, "no key and no login was found" if is_missing else ""))
+            found.append(InstalledAgent(name, "no key and no login was found" if is_missing else ""))
     return tuple(sorted(found, key=lambda agent: bool(agent.note)))
 
 
-def with_keys(environ: Mapping[str, str]) -> tuple[Installed, ...]:
+def with_keys(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
     """Return the built-in agent with a model of each provider whose key is set."""
     return tuple(
-        Installed(BUILTIN, f"{key} is set", model) for key, model, _ in PROVIDERS if environ.get(key, "").strip()
+        InstalledAgent(BUILTIN, f"{key} is set", model) for key, model, _ in PROVIDERS if environ.get(key, "").strip()
     )
 
 

@@ -14,7 +14,7 @@ from goalrunner.checking.dependencies import state_of
 from goalrunner.checking.environment import EnvironmentFailed
 from goalrunner.checking.protection import MANIFESTS
 from goalrunner.core.ports import Completion, Launcher, running
-from goalrunner.core.shell_programs import started
+from goalrunner.core.shell_programs import started_programs
 from goalrunner.core.tools import PROJECT_RUNNERS
 from goalrunner.records.files import remove
 from goalrunner.snapshots.diff import Patterns
@@ -172,7 +172,7 @@ def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout:
     """
     prefixes = set[Path]()
     for command in commands:
-        programs = [one for one in started(command)[0] if one.words and not one.module]
+        programs = [one for one in started_programs(command)[0] if one.words and not one.module]
         if not any(one.name in PROJECT_RUNNERS for one in programs):
             names = (str(checkout / one.words[0]) if "/" in one.words[0] else one.words[0] for one in programs)
             found = (shutil.which(name, path=env.get("PATH", os.defpath)) for name in names)

@@ -12,7 +12,7 @@ from goalrunner.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from goalrunner.app.project import Installed
+    from goalrunner.app.project import InstalledAgent
     from goalrunner.core.goal import Goal
 
 DEFAULT = "goal.toml"
@@ -95,7 +95,7 @@ def _proposed(given: Mapping[str, Any]) -> str:
     return first.command
 
 
-def choose_agent(agents: Sequence[Installed], *, ask: bool) -> Installed | None:
+def choose_agent(agents: Sequence[InstalledAgent], *, ask: bool) -> InstalledAgent | None:
     """Return the only agent, or the one that a person chooses; None if there is none. Raise UsageError if it cannot ask."""
     if len(agents) < 2:
         return agents[0] if agents else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from goalrunner.app.doctor import BaselineResult, Readiness, check_readiness, sandbox_finding, take_baseline
-from goalrunner.app.project import Installed, Project, detect_project, installed_agents, judge_for, with_keys
+from goalrunner.app.project import InstalledAgent, Project, detect_project, installed_agents, judge_for, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
@@ -183,7 +183,7 @@ class _Proposal:
     project: Project
     command: str
     why: str
-    agent: Installed | None
+    agent: InstalledAgent | None
     judge: str
 
     @property
@@ -271,12 +271,12 @@ def _proposal(command: str | None, agent: str | None, model: str | None, judge: 
     return _Proposal(project, command, why, chosen, judge)
 
 
-def _agent(name: str | None, model: str | None, *, ask: bool) -> Installed | None:
+def _agent(name: str | None, model: str | None, *, ask: bool) -> InstalledAgent | None:
     """Return the agent that is named in an option or variable, the only one, or the one that a person chooses."""
     given = {"agent.use": name or (BUILTIN if model else None), "agent.model": model}
     config = goals.resolved(None, {"objective": _GREEN_TESTS, **given}).agent
     if config.external or config.model:
-        return Installed(config.use, model="" if config.external else config.model)
+        return InstalledAgent(config.use, model="" if config.external else config.model)
     keyed = with_keys(os.environ)
     # The key of an installed agent is often exported as well, so keys count only where no program is installed.
     programs = () if "use" in config.model_fields_set else installed_agents(os.environ)

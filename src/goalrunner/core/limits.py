@@ -24,7 +24,7 @@ from goalrunner.core.events import CritiqueStarted, RiskClass, RunEnded
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.core.shell_programs import Program, started
+from goalrunner.core.shell_programs import Program, started_programs
 from goalrunner.core.tools import WITH_SUBCOMMANDS
 
 _EXPANSION = re.compile(r"[$`]|\{[^{}\s]*(?:,|\.\.)")
@@ -89,7 +89,7 @@ def rule_for(kind: Literal["shell", "write"], text: str, approvals: Approvals, r
         return ""
     if not approvals.commands:
         return ""
-    programs, problem = started(text)
+    programs, problem = started_programs(text)
     if pattern := _matching(text, programs, approvals.commands):
         return f'[approvals] commands = ["{pattern}"]'
     if problem:

@@ -67,10 +67,10 @@ def programs(line: str) -> tuple[Program, ...]:
 
     A line that cannot be read has none.
     """
-    return tuple(program for program in started(line)[0] if not program.starts)
+    return tuple(program for program in started_programs(line)[0] if not program.starts)
 
 
-def started(line: str) -> tuple[tuple[Program, ...], str]:
+def started_programs(line: str) -> tuple[tuple[Program, ...], str]:
     """Return all programs of a line, outer ones before those that they start, and why the line is not understood.
 
     The second text is empty if all programs are known.

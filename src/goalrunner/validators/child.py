@@ -131,7 +131,7 @@ def _load(request: dict[str, Any]) -> Callable[..., Any] | str:
     return found if callable(found) else f'"{target}" is not callable'
 
 
-def answer(request: dict[str, Any]) -> tuple[str, str]:
+def _answer(request: dict[str, Any]) -> tuple[str, str]:
     """Load and call the validator of a request; return the reason and the feedback."""
     try:
         function = _load(request)
@@ -150,12 +150,12 @@ async def _awaited(value: Any) -> Any:
     return await value
 
 
-def main() -> None:
+def _main() -> None:
     """Read the request, and write the answer into the file that it names. A fork of this process does not answer."""
     started = os.getpid()
     request = json.load(sys.stdin.buffer)
     nonce, result = request.pop("nonce"), request.pop("result")
-    reason, feedback = answer(request)
+    reason, feedback = _answer(request)
     if os.getpid() != started:
         return
     with open(f"{result}.part", "w", encoding="ascii") as file:  # noqa: PTH123 - no more is imported than is needed
@@ -165,4 +165,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     # Run by path, the folder of this file would come first on sys.path; -I keeps it out.
-    main()
+    _main()

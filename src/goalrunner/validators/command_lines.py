@@ -16,7 +16,7 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.runners import calls
-from goalrunner.validators.spec_validator import Place
+from goalrunner.validators.spec_validator import CheckPlace
 
 _PLAIN = re.compile(r"[\w.+@%,:/][\w.+@%,:/-]*")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
@@ -38,11 +38,11 @@ _OF_PLUGINS = re.compile(r"-n|--(?:(?:no-)?cov|benchmark|dist|numprocesses|rerun
 """Beginnings of options of pytest that a plugin brings, rather than a conftest.py."""
 
 
-def _path(place: Place) -> str:
+def _path(place: CheckPlace) -> str:
     return place.env.get("PATH", os.defpath)
 
 
-def _may_get_programs(place: Place) -> bool:
+def _may_get_programs(place: CheckPlace) -> bool:
     """Return whether the work may put a program into a folder of PATH, rather than install a package there."""
     for entry in filter(None, _path(place).split(os.pathsep)):
         folder = Path(os.path.normpath(place.folder / entry))
@@ -64,7 +64,7 @@ def syntax_error(line: str) -> str:
     return re.sub(r"^\S*sh: (?:-c: )?(?:line )?\d+: ", "", message) if done.returncode else ""
 
 
-def missing_program(line: str, place: Place) -> tuple[str, str] | None:
+def missing_program(line: str, place: CheckPlace) -> tuple[str, str] | None:
     """Return that the first program of a line is not on PATH, and a hint; None if it is, or if that is not certain."""
     for program in programs(line):
         is_certain = not (program.fallback or program.optional) and (program.lost is None or program.lost.how == "|")
@@ -81,7 +81,7 @@ def _is_unknown(program: Program) -> bool:
     return bool(program.problem) or sets_path or program.name in _LOADING
 
 
-def missing_words(program: Program, place: Place) -> Iterator[tuple[str, str]]:
+def missing_words(program: Program, place: CheckPlace) -> Iterator[tuple[str, str]]:
     """Yield a message and a hint for each word of a command that is looked up on PATH and not found."""
     if program.clean or _is_unknown(program):
         return
@@ -104,13 +104,13 @@ def _looked_up(program: Program) -> Iterator[str]:
         yield from program.words[:1]
 
 
-def _installed_here(name: str, place: Place) -> str:
+def _installed_here(name: str, place: CheckPlace) -> str:
     """Return the path of a program in an environment of the workspace; empty if there is none."""
     paths = (f"{folder}/{name}" for folder in PROGRAM_FOLDERS)
     return next((path for path in paths if os.access(place.folder / path, os.X_OK)), "")
 
 
-def obstacle(result: ValidatorResult, place: Place) -> str:
+def obstacle(result: ValidatorResult, place: CheckPlace) -> str:
     """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
 
     A missing script, module or test may be what the agent is to create. So may a program that a script of the workspace
@@ -152,7 +152,7 @@ def _refused_option(result: ValidatorResult) -> str:
     return ""
 
 
-def _not_started(result: ValidatorResult, place: Place) -> str:
+def _not_started(result: ValidatorResult, place: CheckPlace) -> str:
     """Return why a program of the line itself could not be started; `summary` is the message of the shell."""
     message = result.summary
     if message == f"{SHELL}: not found":
@@ -169,14 +169,14 @@ def _not_started(result: ValidatorResult, place: Place) -> str:
     return ""
 
 
-def _path_of(program: Program, place: Place) -> tuple[Path | None, str]:
+def _path_of(program: Program, place: CheckPlace) -> tuple[Path | None, str]:
     """Return the path that a program is started by if it cannot be executed, and the word for it with variables expanded."""
     word = re.sub(r"\$\{?(\w+)\}?", lambda found: place.env.get(found[1], found[0]), (program.words[:1] or ("",))[0])
     path = Path(os.path.normpath(place.folder / program.folder / word))
     return (None if "/" not in word or os.access(path, os.X_OK) else path), word
 
 
-def unexecutable_script(result: ValidatorResult, place: Place, goal_text: str) -> str:
+def unexecutable_script(result: ValidatorResult, place: CheckPlace, goal_text: str) -> str:
     """Return that a script of the workspace cannot be executed; empty if it can, or if the goal names the script.
 
     Validators see their own scripts in their original state, so the work cannot change this.

@@ -28,8 +28,8 @@ from goalrunner.validators import child
 from goalrunner.validators.child import arguments_of, callable_outcome, traceback_end
 from goalrunner.validators.spec_validator import (
     Answer,
+    CheckPlace,
     NamedValidator,
-    Place,
     Reason,
     SpecValidator,
 )
@@ -59,7 +59,7 @@ class PythonValidator(SpecValidator):
 
     scores = False  # whether it returns a score instead
 
-    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
         nonce, answers = secrets.token_hex(16), context.scratch(".answer")
         path = answers / "result.json"
         try:
@@ -79,7 +79,7 @@ class PythonValidator(SpecValidator):
                 file.write(result.feedback.encode(errors="replace") + b"\n")
         return result, completion.output
 
-    def _request(self, context: ValidationContext, place: Place, nonce: str, result: Path) -> bytes:
+    def _request(self, context: ValidationContext, place: CheckPlace, nonce: str, result: Path) -> bytes:
         workspace = os.path.realpath(place.workspace)
         entries = place.env.get("PYTHONPATH", "").split(os.pathsep)
         given = [os.path.join(place.folder, entry) for entry in entries if entry]  # noqa: PTH118

@@ -24,7 +24,14 @@ from goalrunner.validators.command_lines import obstacle, unexecutable_script
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.runners import Summary, calls, reports_needed
-from goalrunner.validators.spec_validator import Answer, Place, SpecValidator, feedback_of, name_of, passed_variables
+from goalrunner.validators.spec_validator import (
+    Answer,
+    CheckPlace,
+    SpecValidator,
+    feedback_of,
+    name_of,
+    passed_variables,
+)
 from goalrunner.validators.suites import Output, SuiteReader
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
@@ -173,7 +180,7 @@ class ShellValidator(SpecValidator):
         super().__init__(spec, launcher, env)
         self._calls = calls(self.command)
 
-    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
         reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, place.folder, place.workspace)
         place = replace(place, env=reader.environment(place.env))
         completion, report, needed = await self._run(context, place)
@@ -190,7 +197,7 @@ class ShellValidator(SpecValidator):
         result = self._blamed(result.model_copy(update=tests), context, place)
         return result, completion.output if completion.output.exists() else None
 
-    def _blamed(self, result: ValidatorResult, context: ValidationContext, place: Place) -> ValidatorResult:
+    def _blamed(self, result: ValidatorResult, context: ValidationContext, place: CheckPlace) -> ValidatorResult:
         """Return a red result as one that cannot run, if only a person can correct what is wrong."""
         if result.passed:
             return result
@@ -199,7 +206,7 @@ class ShellValidator(SpecValidator):
             why = unexecutable_script(result, place, "\n".join((context.objective, *context.criteria)))
         return result.model_copy(update={"cannot_run": True, "summary": why}) if why else result
 
-    async def _run(self, context: ValidationContext, place: Place) -> tuple[Completion, Report | None, int]:
+    async def _run(self, context: ValidationContext, place: CheckPlace) -> tuple[Completion, Report | None, int]:
         """Run it; return the completion, the report of pytest if there is one, and the number of required reports."""
         needed = reports_needed(self._calls, place.env)
         if needed is not None:

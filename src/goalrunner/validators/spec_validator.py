@@ -87,7 +87,7 @@ def name_of(spec: ValidatorSpec) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckPlace:
     """Where a validator runs: the workspace, the folder in which its command starts, and its environment variables."""
 
     workspace: Path
@@ -183,7 +183,7 @@ class SpecValidator(NamedValidator, ABC):
         try:
             if shared:
                 response.write_bytes(context.response.encode(errors="replace"))
-            place = Place(context.workspace, cwd, {**inherited, **self._spec.env, **passed}, shared)
+            place = CheckPlace(context.workspace, cwd, {**inherited, **self._spec.env, **passed}, shared)
             return await self._checked(context, place)
         except (OSError, ValueError) as error:
             return self._result("crashed", f"could not be run: {error}", feedback=str(error)), None
@@ -191,14 +191,14 @@ class SpecValidator(NamedValidator, ABC):
             response.unlink(missing_ok=True)
 
     @abstractmethod
-    async def _checked(self, context: ValidationContext, place: Place) -> Answer:
+    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
         """Run it once."""
 
     async def _launch(
         self,
         argv: Sequence[str],
         context: ValidationContext,
-        place: Place,
+        place: CheckPlace,
         stdin: bytes | None = None,
         errors: Path | None = None,
     ) -> Completion:
