@@ -189,7 +189,7 @@ print(litellm.modify_params, litellm.disable_aiohttp_transport, litellm.suppress
 """
 
 
-@pytest.mark.parametrize("first", ["first", ""])
+@pytest.mark.parametrize("first", [pytest.param("first", marks=pytest.mark.slow), ""])
 def test_settings_of_a_calling_program_stay_as_they_are(first: str, tmp_path: Path) -> None:
     code = GUEST.replace('"first" in sys.argv', repr(bool(first)))
     said = _run(code, tmp_path)
