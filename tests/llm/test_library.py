@@ -146,7 +146,7 @@ while thread.is_alive():
     longest = max(longest, time.monotonic() - begun)
     time.sleep(0.01)
 log.error("said")
-print(library.imported() is not None, longest < 1.5, [type(each).__name__ for each in log.filters])
+print(library.imported_litellm() is not None, longest < 1.5, [type(each).__name__ for each in log.filters])
 """
 
 
