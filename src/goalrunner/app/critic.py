@@ -9,8 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from goalrunner.app.checker import writable_copy
 from goalrunner.app.preflight import choose_environment
 from goalrunner.app.resolve import RunConfig
@@ -25,7 +23,7 @@ from goalrunner.core.critic import (
     failed_critique,
     last_line_critique,
 )
-from goalrunner.core.errors import GoalError, RecordError, UsageError
+from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.goal_tables import (
     DEFAULT_AUDIT_TOKENS,
     DEFAULT_VALIDATOR_TIMEOUT,
@@ -49,7 +47,7 @@ from goalrunner.validators.spec_validator import Answer, CheckPlace, SpecValidat
 def critic_rule(config: RunConfig) -> CriticRule | None:
     """Return what the policy needs to know of the critic; None if there is none.
 
-    A critic of the calling program may have the attributes `threshold` and `max_refinements`. Raise UsageError.
+    A critic of the calling program may have the attributes `threshold` and `max_refinements`.
     """
     given, table = config.options.critic, config.goal.critic
     if "critic" in config.models:
@@ -61,11 +59,7 @@ def critic_rule(config: RunConfig) -> CriticRule | None:
     if not name:
         return None
     limits = {key: getattr(given, key, getattr(table, key)) for key in ("threshold", "max_refinements")}
-    try:
-        return CriticRule.model_validate({"name": config.redactor.text(name), **limits})
-    except ValidationError as error:
-        key = str(error.errors()[0]["loc"][0])
-        raise UsageError(f"{key} of the critic is {limits[key]!r:.40}", "threshold is a number from 0 to 1") from None
+    return CriticRule(name=config.redactor.text(name), **limits)
 
 
 def make_critic(

@@ -8,7 +8,6 @@ from itertools import chain
 
 from goalrunner.agents.external_agents import ACP, COMMAND
 from goalrunner.agents.facts import find_program
-from goalrunner.app.critic import critic_rule
 from goalrunner.app.external_agent import (
     Finding,
     ResolvedAgent,
@@ -149,7 +148,6 @@ def _refuse_unfit(config: RunConfig) -> None:
         refuse_unsupported(config.agent)
     if goal.has_judge:
         check_room(goal)
-    critic_rule(config)
 
 
 def _agent(config: RunConfig) -> Iterator[Finding]:

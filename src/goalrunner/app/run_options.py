@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, cast
 
+from pydantic import ValidationError
+
 from goalrunner.core.agent_ports import Approver, Conversation, Message, Observer
-from goalrunner.core.critic import Critic, CriticConfig
+from goalrunner.core.critic import Critic, CriticConfig, CriticRule
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal
@@ -189,6 +191,12 @@ def own_critic(critic: Any) -> LLM | Critic | None:
     if not callable(critic):
         hint = "give a callable (response, agent), an LLM, a model's name, or a CriticConfig"
         raise UsageError(f"{critic!r:.60} is not a critic", hint)
+    limits = {name: getattr(critic, name) for name in ("threshold", "max_refinements") if hasattr(critic, name)}
+    try:
+        CriticRule(name="critic", **limits)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        raise UsageError(f"{name} of the critic is {limits[name]!r:.40}", "threshold is a number from 0 to 1") from None
     return cast("Critic", critic)
 
 
