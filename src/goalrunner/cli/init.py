@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from goalrunner.app.doctor import BaselineResult, Readiness, check_readiness, sandbox_finding, take_baseline
-from goalrunner.app.project import InstalledAgent, Project, detect_project, installed_agents, judge_for, with_keys
+from goalrunner.app.doctor import BaselineResult, check_readiness, sandbox_finding, take_baseline
+from goalrunner.app.project import InstalledAgent, detect_project, installed_agents, judge_for, with_keys
+from goalrunner.app.proposal import GREEN_TESTS, Proposal
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
@@ -21,20 +21,10 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
 from goalrunner.goalfile.loading import current_folder
-from goalrunner.reports.figures import count
-from goalrunner.reports.layout import Fact, ReportLine, home_path, output_lines
-from goalrunner.reports.steps import event_lines
-from goalrunner.reports.tables import check_lines
+from goalrunner.reports.layout import home_path
+from goalrunner.reports.readiness import baseline_lines, readiness_lines, readiness_value
 
-_GREEN_TESTS = "Make the tests pass."
 _TO_DESCRIBE = "Describe the work here, and how one sees that it is done."
-_STANDINGS = {
-    "green": "passed: every validator passes before any work is done",
-    "red": "failed: this is what the agent has to change",
-    "differs": "not valid: the check environment gives another result",
-    "cannot_run": "not valid: a validator cannot run",
-}
-_RESULT = {"name", "passed", "reason", "command", "exit_code", "duration", "summary", "feedback"}
 
 
 def check(
@@ -49,45 +39,16 @@ def check(
     """
     goal, path = goals.load(goal_file, {}, runnable=False)
     run_options = RunOptions(home=runs.home(), goal_file=path)
-    found = check_readiness(goal, run_options)
-    if found.can_check:
-        found = found.with_baseline(_baseline(goal, run_options))
+    readiness = check_readiness(goal, run_options)
+    if readiness.can_check:
+        readiness = readiness.with_baseline(_baseline(goal, run_options))
     if json:
-        event = found.baseline.event if found.baseline else None
-        results = [result.model_dump(mode="json", include=_RESULT) for result in event.results] if event else []
-        output.say(
-            {
-                "ready": not found.problems,
-                "problems": list(found.problems),
-                "goal": goal.model_dump(mode="json"),
-                "checks": [item.value() for item in found.findings],
-                "environment": [{"label": label, "text": text} for label, text in found.lines],
-                "baseline": event and {"standing": event.standing, "reason": event.reason, "results": results},
-            }
-        )
+        output.say(readiness_value(goal, readiness))
     else:
-        output.say(output.terminal_text(_check_lines(goal, found, f"goal run {goal_file or ''}".strip())))
-    if found.baseline and found.baseline.interrupted:
-        return found.baseline.interrupted
-    return found.exit_code if found.problems else int(ExitCode.COMPLETE)
-
-
-def _check_lines(goal: Goal, found: Readiness, command: str) -> Iterator[ReportLine]:
-    yield Fact("goal", goal.objective)
-    yield Fact("workspace", home_path(goal.workspace.path))
-    yield from check_lines(found.findings)
-    yield from (Fact(label, text, tone="warn" if label == "warning" else "plain") for label, text in found.lines)
-    if found.baseline is None:
-        why = "" if found.problems else ": hidden validators and those in Python run only after a round"
-        yield Fact("baseline", f"not run{why}" if goal.validators else "none: the goal has no validator")
-    else:
-        yield from _baseline_lines(found.baseline)
-    if found.problems:
-        yield Fact("result", f"a run cannot start: {count(len(found.problems), 'problem')} found", tone="bad")
-        return
-    if found.baseline and found.baseline.is_green and not goal.has_judge:
-        yield Fact("note", "a run would be complete at once: the validators pass, and there is no judge", tone="warn")
-    yield Fact("result", f"ready: {command}", tone="good", whole=True)
+        output.say(output.terminal_text(readiness_lines(goal, readiness, f"goal run {goal_file or ''}".strip())))
+    if readiness.baseline and readiness.baseline.interrupted:
+        return readiness.baseline.interrupted
+    return readiness.exit_code if readiness.problems else int(ExitCode.COMPLETE)
 
 
 def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
@@ -95,18 +56,6 @@ def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
     commands = ", ".join(spec.run for spec in goal.validators if spec.run and not spec.hidden)
     output.complain(f"Running the validators once: {commands}")
     return take_baseline(goal, run_options)
-
-
-def _baseline_lines(baseline: BaselineResult) -> Iterator[ReportLine]:
-    """Yield a line for each validator, the end of the output of red ones, and why a run would end there."""
-    if baseline.event is not None:
-        yield Fact("baseline", _STANDINGS.get(baseline.event.standing, baseline.event.standing))
-        yield from event_lines(baseline.event.model_copy(update={"reason": "", "standing": "red"}))
-        for result in baseline.event.results:
-            if not result.passed and result.feedback.strip():
-                yield from output_lines("output", result.feedback, tone="bad")
-    if baseline.problem:
-        yield from output_lines("problem", baseline.problem, tone="bad")
 
 
 def schema(
@@ -140,18 +89,18 @@ def init(
     path = Path(goals.DEFAULT)
     if path.exists() and not force and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]")):
         raise UsageError("goal.toml exists already", "goal check tests it; goal init --force replaces it")
-    given = {"objective": _GREEN_TESTS if objective is None else objective, "judge.model": judge or None}
+    given = {"objective": GREEN_TESTS if objective is None else objective, "judge.model": judge or None}
     goals.resolved(None, {**given, "agent.use": agent, "validators": None if validator is None else [validator]})
     proposal = _proposal(validator, agent, model, judge, ask=ask)
-    output.say("".join(f"{line}\n" for line in proposal.detected()))
-    baseline = proposal.baseline()
-    if module := proposal.not_imported(baseline):
+    output.say("".join(f"{line}\n" for line in _detected(proposal)))
+    baseline = _checked(proposal)
+    if module := proposal.unimported_module(baseline):
         output.say(f"{module} is in this folder, but the tests cannot import it. Trying python -m:\n")
         command, why = f"python3 -m {proposal.command}", f"so that tests can import {module}"
         proposal = replace(proposal, command=command, why=why)
-        baseline = proposal.baseline()
-    objective = objective or (_TO_DESCRIBE if baseline.is_green else _GREEN_TESTS)
-    if ask and objective in (_TO_DESCRIBE, _GREEN_TESTS):
+        baseline = _checked(proposal)
+    objective = objective or (_TO_DESCRIBE if baseline.is_green else GREEN_TESTS)
+    if ask and objective in (_TO_DESCRIBE, GREEN_TESTS):
         objective = output.typed(f"What is the agent to do? [Enter: {objective}] ", objective)
     schema_path = runs.home().absolute() / "goal.schema.json"
     is_done = baseline.is_green and not proposal.judge
@@ -159,102 +108,57 @@ def init(
     output.say(f"\n{text}\n")
     if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
-    with os_errors(f"cannot write {path} and {schema_path}", "check the paths and their permissions", UsageError):
-        schema_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        schema_path.write_text(json_module.dumps(json_schema("goal"), indent=1), encoding="utf-8")
-        path.write_text(text, encoding="utf-8")
-    if proposal.agent is None:
-        following = "install an agent (goal agents) and name it in goal.toml, or export a key and name a model."
-    elif baseline.problem:
-        following = "repair what the baseline says, then: goal check"
-    elif is_done:
-        following = "the validator passes already. Add a test that fails, or a judge. Then: goal run"
-    else:
-        following = "goal check, then goal run"
-        following = f"describe the work in goal.toml, then: {following}" if text.count(_TO_DESCRIBE) else following
-    output.say(f"Wrote {path}.\nNext: {following}\n")
+    _write(path, text, schema_path)
+    output.say(f"Wrote {path}.\nNext: {_following(proposal, baseline, objective)}\n")
     return 0
 
 
-@dataclass(frozen=True)
-class _Proposal:
-    """The values from which the goal file is made."""
-
-    project: Project
-    command: str
-    why: str
-    agent: InstalledAgent | None
-    judge: str
-
-    @property
-    def goal(self) -> Goal:
-        workspace = {"path": str(current_folder()), "editable": self.project.editable}
-        return Goal(objective=_GREEN_TESTS, validator=self.command, workspace=workspace)
-
-    def detected(self) -> Iterator[str]:
-        folder = str(current_folder())
-        yield f"workspace  {home_path(folder)} · {workspace_state(folder)}"
-        yield f"validator  {self.command}{f' ({self.why})' if self.why else ''}"
-        others = [f"{item.command} ({item.why})" for item in self.project.commands if item.command != self.command]
-        yield from (f"           also found: {other}" for other in others)
-        yield from (f"warning    {problem}" for problem in self.project.problems)
-        found = "none is installed, and no key is set; goal agents lists what to install"
-        yield f"agent      {self.agent or found}"
-        yield f"judge      {self.judge or 'none; the validator decides'}"
-        yield f"sandbox    {sandbox_finding(current_folder(), os.environ).message}"
-
-    def baseline(self) -> BaselineResult:
-        """Run the validator once in the check environment of the goal file, and print the result."""
-        baseline = _baseline(self.goal, RunOptions(home=runs.home()))
-        if baseline.interrupted:
-            raise KeyboardInterrupt
-        output.say(output.terminal_text(_baseline_lines(baseline)))
-        return baseline
-
-    def not_imported(self, baseline: BaselineResult) -> str:
-        """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
-        if not self.command.startswith("pytest") or baseline.event is None:
-            return ""
-        said = "\n".join(result.feedback for result in baseline.event.results if not result.passed)
-        names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", said)
-        return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
-
-    def text(self, objective: str, schema_path: Path, *, is_done: bool) -> str:
-        """Return the goal file."""
-        agent, editable = self.agent, self.project.editable
-        rows = [
-            (f"#:schema {schema_path.as_uri()}", ""),
-            ("# goal check   tests this file and runs the validator once", ""),
-            ("# goal run     lets the agent work until the result is verified\n", ""),
-            (f"objective = {_toml(objective)}", ""),
-            ('# success_criteria = ["..."]', "what the judge needs evidence for; default: derived by the judge\n"),
-            (f"validator = {_toml(self.command)}", self.why),
-        ]
-        if is_done:
-            rows.append(('baseline = "red"', "do not start while the validator passes without any work"))
-        if agent is None:
-            rows.append(('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:"))
-            rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))
-        else:
-            rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}", ""))
-        judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
-        rule = f"editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
-        rows += [
-            (judge, "audits the evidence once the validator passes"),
-            ("max_iterations = 10", "rounds"),
-            ('timeout = "1h"\n\n[workspace]', ""),
-            (rule, "validators see all others as they are now, and no new ones" if editable else "besides tests"),
-            ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
-        ]
-        return "".join(f"{f'{line:<38} # {comment}' if comment else line}\n" for line, comment in rows)
+def _write(path: Path, text: str, schema_path: Path) -> None:
+    """Write the goal file and its schema. Raise UsageError."""
+    schema_text = json_module.dumps(json_schema("goal"), indent=1)
+    with os_errors(f"cannot write {path} and {schema_path}", "check the paths and their permissions", UsageError):
+        schema_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        schema_path.write_text(schema_text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
 
 
-def _toml(value: str | tuple[str, ...]) -> str:
-    """Return a value as TOML on one line; TOML shares its strings with JSON, except for DEL."""
-    return json_module.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> str:
+    """Return what comes next, in words."""
+    if proposal.agent is None:
+        return "install an agent (goal agents) and name it in goal.toml, or export a key and name a model."
+    if baseline.problem:
+        return "repair what the baseline says, then: goal check"
+    if baseline.is_green and not proposal.judge:
+        return "the validator passes already. Add a test that fails, or a judge. Then: goal run"
+    if objective == _TO_DESCRIBE:
+        return "describe the work in goal.toml, then: goal check, then goal run"
+    return "goal check, then goal run"
 
 
-def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> _Proposal:
+def _detected(proposal: Proposal) -> Iterator[str]:
+    """Yield what was detected, as lines for a person."""
+    folder = str(current_folder())
+    yield f"workspace  {home_path(folder)} · {workspace_state(folder)}"
+    yield f"validator  {proposal.command}{f' ({proposal.why})' if proposal.why else ''}"
+    others = [f"{item.command} ({item.why})" for item in proposal.project.commands if item.command != proposal.command]
+    yield from (f"           also found: {other}" for other in others)
+    yield from (f"warning    {problem}" for problem in proposal.project.problems)
+    none = "none is installed, and no key is set; goal agents lists what to install"
+    yield f"agent      {proposal.agent or none}"
+    yield f"judge      {proposal.judge or 'none; the validator decides'}"
+    yield f"sandbox    {sandbox_finding(current_folder(), os.environ).message}"
+
+
+def _checked(proposal: Proposal) -> BaselineResult:
+    """Run the validator once in the check environment of the goal file, and print the result."""
+    baseline = _baseline(proposal.goal, RunOptions(home=runs.home()))
+    if baseline.interrupted:
+        raise KeyboardInterrupt
+    output.say(output.terminal_text(baseline_lines(baseline)))
+    return baseline
+
+
+def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> Proposal:
     """Return the values of the options, else those that are detected. Raise UsageError without a command."""
     project, why = detect_project(current_folder(), os.environ), ""
     if command is None and project.commands:
@@ -268,13 +172,13 @@ def _proposal(command: str | None, agent: str | None, model: str | None, judge: 
     chosen = _agent(agent, model, ask=ask)
     if judge is None:
         judge = judge_for(os.environ) or ("agent" if chosen is not None and chosen.model else "")
-    return _Proposal(project, command, why, chosen, judge)
+    return Proposal(project, command, why, chosen, judge)
 
 
 def _agent(name: str | None, model: str | None, *, ask: bool) -> InstalledAgent | None:
     """Return the agent that is named in an option or variable, the only one, or the one that a person chooses."""
     given = {"agent.use": name or (BUILTIN if model else None), "agent.model": model}
-    config = goals.resolved(None, {"objective": _GREEN_TESTS, **given}).agent
+    config = goals.resolved(None, {"objective": GREEN_TESTS, **given}).agent
     if config.external or config.model:
         return InstalledAgent(config.use, model="" if config.external else config.model)
     keyed = with_keys(os.environ)

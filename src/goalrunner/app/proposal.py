@@ -1,0 +1,73 @@
+"""The goal file that `goal init` proposes for a project."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.app.doctor import BaselineResult
+from goalrunner.app.project import InstalledAgent, Project
+from goalrunner.core.goal import Goal
+from goalrunner.goalfile.loading import current_folder
+
+GREEN_TESTS = "Make the tests pass."
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The values from which the goal file is made."""
+
+    project: Project
+    command: str
+    why: str
+    agent: InstalledAgent | None
+    judge: str
+
+    @property
+    def goal(self) -> Goal:
+        workspace = {"path": str(current_folder()), "editable": self.project.editable}
+        return Goal(objective=GREEN_TESTS, validator=self.command, workspace=workspace)
+
+    def unimported_module(self, baseline: BaselineResult) -> str:
+        """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
+        if not self.command.startswith("pytest") or baseline.event is None:
+            return ""
+        feedback = "\n".join(result.feedback for result in baseline.event.results if not result.passed)
+        names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", feedback)
+        return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
+
+    def text(self, objective: str, schema_path: Path, *, is_done: bool) -> str:
+        """Return the goal file."""
+        agent, editable = self.agent, self.project.editable
+        rows = [
+            (f"#:schema {schema_path.as_uri()}", ""),
+            ("# goal check   tests this file and runs the validator once", ""),
+            ("# goal run     lets the agent work until the result is verified\n", ""),
+            (f"objective = {_toml(objective)}", ""),
+            ('# success_criteria = ["..."]', "what the judge needs evidence for; default: derived by the judge\n"),
+            (f"validator = {_toml(self.command)}", self.why),
+        ]
+        if is_done:
+            rows.append(('baseline = "red"', "do not start while the validator passes without any work"))
+        if agent is None:
+            rows.append(('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:"))
+            rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))
+        else:
+            rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}", ""))
+        judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
+        rule = f"editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
+        rows += [
+            (judge, "audits the evidence once the validator passes"),
+            ("max_iterations = 10", "rounds"),
+            ('timeout = "1h"\n\n[workspace]', ""),
+            (rule, "validators see all others as they are now, and no new ones" if editable else "besides tests"),
+            ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
+        ]
+        return "".join(f"{f'{line:<38} # {comment}' if comment else line}\n" for line, comment in rows)
+
+
+def _toml(value: str | tuple[str, ...]) -> str:
+    """Return a value as TOML on one line; TOML shares its strings with JSON, except for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
