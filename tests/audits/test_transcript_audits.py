@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
-from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, check_judges, find_transcripts, goal_beside
+from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, check_judges
+from goalrunner.audits.transcript_files import find_transcripts, goal_beside
 from goalrunner.core.errors import AuthenticationFailed, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig

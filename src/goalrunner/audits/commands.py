@@ -18,9 +18,8 @@ from goalrunner.audits.transcript_audits import (
     Policy,
     audit_transcript,
     check_judges,
-    find_transcripts,
-    goal_beside,
 )
+from goalrunner.audits.transcript_files import file_of_part, find_transcripts, goal_beside
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
@@ -77,8 +76,7 @@ def judge_transcript(
 def _transcript(target: str | None) -> str:
     if target is None:
         raise UsageError("no transcript is given", "goal status TRANSCRIPT --objective TEXT --judge MODEL")
-    file, _, _ = target.rpartition("#")  # FILE#NAME is one conversation of a file
-    if target == options.STDIN or os.path.exists(target) or os.path.exists(file):  # noqa: PTH110 - never raises
+    if target == options.STDIN or os.path.exists(target) or file_of_part(target):  # noqa: PTH110 - never raises
         return target
     try:
         return str(runs.find(target).transcript)

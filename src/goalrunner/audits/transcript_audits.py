@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import glob
 import hashlib
 import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -38,12 +37,10 @@ from goalrunner.judge.prompt_builder import audit_form, audit_request, check_roo
 from goalrunner.judge.verdict_parser import JudgeOutcome, missing_of
 from goalrunner.llm import LLM
 from goalrunner.system.launcher import in_thread
-from goalrunner.transcripts import SavedTrail, check_format, read_transcript
+from goalrunner.transcripts import SavedTrail, read_transcript
 
 Policy = Literal["bounded", "whole", "no-citations"]
 """How a verdict is made: as in a run, with as much evidence as the model accepts, or without checking citations."""
-
-_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")  # suffixes of transcripts in a folder
 
 
 @dataclass(frozen=True)
@@ -235,53 +232,3 @@ def check_judges(jobs: Sequence[AuditJob], budget: Budget) -> None:
 def _settings(goal: Goal) -> str:
     """Return the settings that the judge's model depends on, as text."""
     return f"{goal.judge.model_dump_json()} {goal.agent.model_dump_json()}"
-
-
-def find_transcripts(named: Sequence[str]) -> list[Path]:
-    """Return the transcripts that files, folders and patterns name, each once. Raise UsageError if a name has none.
-
-    A folder may be a transcript itself (a run, events of OpenHands). Of any other folder, these are the files with the
-    suffix of a transcript, also in subfolders that are not hidden.
-    """
-    found: dict[str, Path] = {}
-    for name in named:
-        is_one = os.path.lexists(name) or _part_of(Path(name))
-        paths = [name] if is_one else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones as well
-        inside = [one for path in map(Path, paths) for one in (_inside(path) if path.is_dir() else [path])]
-        if not inside:
-            suffixes = ", ".join(_SUFFIXES)
-            raise UsageError(f"{name}: no transcript was found", f"name files, or a folder with files ({suffixes})")
-        found |= {os.path.realpath(path): path for path in inside}
-    return list(found.values())
-
-
-def _part_of(path: Path) -> str:
-    """Return FILE of a path FILE#NAME, which names one conversation of the file; empty for other paths."""
-    file, sign, _ = str(path).rpartition("#")
-    return file if sign and os.path.isfile(file) and not os.path.lexists(path) else ""  # noqa: PTH113
-
-
-def _inside(folder: Path) -> Iterator[Path]:
-    try:
-        check_format(folder)
-    except UsageError:
-        for path in sorted(folder.iterdir()):
-            if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
-                yield from _inside(path)
-            elif path.suffix in _SUFFIXES and path.is_file():
-                yield path
-    else:
-        yield folder
-
-
-def goal_beside(path: Path) -> Path:
-    """Return the goal file of a transcript: NAME.toml beside it, or goal.toml in its folder. Raise UsageError if none exists."""
-    file = Path(_part_of(path) or path)
-    places = [file / "goal.toml"] if file.is_dir() else [file.with_suffix(".toml"), file.with_name("goal.toml")]
-    for place in places:
-        if place.is_file():
-            return place
-    raise UsageError(
-        f"{path}: no goal to judge it by; there is no {' and no '.join(map(str, places))}",
-        "add --objective TEXT or --goal FILE, which hold for all transcripts",
-    )

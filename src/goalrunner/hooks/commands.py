@@ -85,21 +85,27 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 def _changed(table: dict[str, Any], command: str) -> dict[str, Any]:
     """Return settings without our earlier hook and without empty lists, and with the command, if it is not empty."""
-    hooks = {
-        name: [entry for entry in entries if not _is_ours(entry)] for name, entries in table.get("hooks", {}).items()
-    }
-    entry = {"hooks": [{"type": "command", "command": command, "timeout": _TIMEOUT}]}
-    for event in _EVENTS if command else ():
-        hooks[event] = [*hooks.get(event, []), entry]
-    hooks = {name: entries for name, entries in hooks.items() if entries}
-    new = {**table, "hooks": hooks}
-    return new if hooks else {name: value for name, value in new.items() if name != "hooks"}
+    hooks: dict[str, list[Any]] = {}
+    for event, entries in table.get("hooks", {}).items():
+        others = [entry for entry in entries if not _is_ours(entry)]
+        if others:
+            hooks[event] = others
+    if command:
+        entry = {"hooks": [{"type": "command", "command": command, "timeout": _TIMEOUT}]}
+        for event in _EVENTS:
+            hooks.setdefault(event, []).append(entry)
+    changed = {**table, "hooks": hooks}
+    if not hooks:
+        del changed["hooks"]
+    return changed
 
 
 def _is_ours(entry: Any) -> bool:
     hooks = entry.get("hooks") if isinstance(entry, dict) else None
-    commands = [hook.get("command") for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
-    return bool(commands) and all(isinstance(one, str) and _OURS.search(one) for one in commands)
+    if not isinstance(hooks, list):
+        return False
+    commands = [hook.get("command") for hook in hooks if isinstance(hook, dict)]
+    return bool(commands) and all(isinstance(command, str) and _OURS.search(command) for command in commands)
 
 
 def _write(path: Path, text: str) -> None:
