@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import random
+import shutil
+import subprocess
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -176,3 +181,39 @@ def test_a_hostile_command_is_looked_at_in_time() -> None:
     for command in ("$(`" * 5000, "find -exec " * 3000, "sh -c '" * 3000, "nohup " * 3000, "<<A " * 2000 + "\n" * 3000):
         rule(command)
     assert time.thread_time() - began < 10
+
+
+PIECES = (
+    "git push", "git push", "git push", "git push", "git ", "push", "x ", " ", "\n", ";", " && ", " || ", " | ", "& ", "(",
+    ")", "{ ", "; }", "! ", " #", "'", '"', "\\", "<<E", "<<'E'", "<<-E", "\nE\n", "E", ">f ", "2>&1 ", "&>f ", "<(", "$(",
+    "`", "$", "${x}", "${x:-", "}", "$((", "))", "if x;", "then ", "else ", "; fi", "for a in b;", "while y;", "do ",
+    "; done", "case x in x) ", ";; ", "esac", "f() ", "A=1 ", "echo ", "sh -c ", "env ", "[[ ", " ]]", "\\\n", "\t", "=",
+    "'\\''",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_no_generated_line_runs_a_command_that_was_not_asked_about(tmp_path: Path, shell: str) -> None:
+    path, pushed, workspace = tmp_path / "bin", tmp_path / "pushed", tmp_path / "workspace"
+    for folder in (path, workspace):
+        folder.mkdir()
+    for name, script in {"git": f'[ "$1" = push ] && touch {pushed}', "x": "true"}.items():
+        (path / name).write_text(f"#!/bin/sh\nPATH={os.environ['PATH']}\n{script}\n")
+        (path / name).chmod(0o755)
+    for name in ("sh", "env"):
+        (path / name).symlink_to(str(shutil.which(name)))
+    choice = random.Random(0)
+    for _ in range(20_000):
+        line = "".join(choice.choices(PIECES, k=choice.randint(2, 12)))
+        if "git" in line and not rule(line, "git push*"):
+            command = [str(shutil.which(shell)), "-c", line]
+            subprocess.run(
+                command,
+                cwd=workspace,
+                env={"PATH": str(path)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=60,
+            )
+            assert not pushed.exists(), line
