@@ -58,7 +58,7 @@ async def take_over(git: Git, repository: Repository, large: int) -> bool:
         entries = [entry for entry in _read(repository.index) if entry.path.startswith(prefix)]
         sizes = await _copied_objects(git, repository, {entry.blob for entry in entries}, large)
         filtered = await _filtered(git, repository, [entry.path for entry in entries])
-    except (OSError, ValueError, struct.error, GitFailed):  # of another format, or objects are missing
+    except (OSError, ValueError, IndexError, struct.error, GitFailed):  # another format, or objects are missing
         return False
     trusted = [entry for entry in entries if sizes.get(entry.blob) == entry.size and entry.path not in filtered]
     paths = [entry.path.removeprefix(prefix) for entry in trusted]
