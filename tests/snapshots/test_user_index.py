@@ -84,6 +84,16 @@ async def test_every_version_of_an_index_is_read(
     assert await both_ways(workspace, tmp_path, monkeypatch) == {*FILES, "link"}
 
 
+async def test_of_a_split_index_nothing_wrong_is_taken_over(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(workspace, "update-index", "--split-index")
+    write(workspace, {"a.txt": "1ne\n"})
+    settled(workspace)
+    git(workspace, "add", "a.txt")
+    assert "sub/b.txt" not in await both_ways(workspace, tmp_path, monkeypatch)
+
+
 async def test_a_workspace_may_be_a_folder_of_a_repository(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -238,7 +238,7 @@ class SnapshotStore(SnapshotReader):
             raise WorkspaceError(
                 f"{some(sorted(wrong))}: the index of the repository names another content than the file has, "
                 "although the file did not change",
-                "see what git says after `touch`; then start a new run, which reads the file itself",
+                "git shows the difference after `touch` of the file; a new run reads the file itself: goal run",
             )
         await asyncio.to_thread(user_index.note_verified, self.folder, unread)
 

@@ -111,7 +111,7 @@ def _read(index: Path) -> Iterator[_Entry]:
             end = data.index(b"\0", name)
             path = data[name:end]
             following = place + (end - place + 8) // 8 * 8
-        is_plain = not flags & ~_LENGTH and mode in _MODES and b"\n" not in path
+        is_plain = path and not flags & ~_LENGTH and mode in _MODES and b"\n" not in path
         if is_plain and ctime < written and mtime < written:
             yield _Entry(path, blob.hex(), size, data[place : place + _HEAD.size - 2])
         place = following
