@@ -139,9 +139,6 @@ ATTACKS = cases(
         ),
         goal=protected_goal("pytest -q --junitxml=report.xml", outputs=["report.xml"]),
     ),
-)
-
-BY_DEFAULT = cases(
     Attack(
         "sources ignored by a new file",
         "a .gitignore in src for a check that calls ruff, which leaves out ignored files",
@@ -282,9 +279,6 @@ HONEST = cases(
 
 
 test_steering_the_runner_never_completes_a_run = each(refuted, ATTACKS, in_place(ATTACKS))
-
-
-test_configuration_of_checks_is_protected_by_default = each(refuted, BY_DEFAULT, in_place(BY_DEFAULT))
 
 
 test_honest_work_beside_the_configuration_completes = each(completes, HONEST, in_place(HONEST))

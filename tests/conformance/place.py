@@ -20,10 +20,10 @@ from goalrunner.core import events
 from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Observation
-from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.event_log import read_records
 from tests.conformance.moves import AgentUnderTest, Move, Prepared, Told
 from tests.support import command_line, forking
+from tests.support.arena import Ending
 from tests.support.command_line import Ended
 
 SECONDS = 5.0
@@ -34,17 +34,8 @@ GREEN = [{"name": "done", "run": "test -e done"}]
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How a run ended, and what it wrote."""
-
-    outcome: GoalOutcome
-    records: tuple[Record, ...]
-
-    @property
-    def how(self) -> tuple[str, str, int]:
-        """Status, stop reason and the number of the round."""
-        reason = self.outcome.stop_reason
-        return self.outcome.status.value, reason.value if reason else "", self.outcome.iterations
+class Ran(Ending):
+    """How a run ended, and what its agent did."""
 
     @property
     def observations(self) -> list[Observation]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from pathlib import Path
 
+from goalrunner.system import processes
 from tests.support.command_line import only_run, start
 from tests.support.forking import goal
 from tests.support.recordings import agent, recording, shell
@@ -163,11 +163,4 @@ def _seconds_since(at: str, began: float) -> float:
 
 
 def _alive(command: str) -> bool:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            continue
-        if words == command and os.path.exists(path):  # noqa: PTH110
-            return True
-    return False
+    return command in (line.replace("\0", " ").strip() for _, line in processes.command_lines())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.system import processes
 from tests.support.acp_bench import PROGRAM
 from tests.support.command_line import start
 from tests.support.recordings import agent, recording, shell
@@ -30,12 +31,7 @@ class Sleepers:
     @property
     def alive(self) -> int:
         """How many live; a zombie has no words."""
-        lines = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                lines.append(path.read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace"))
-            except OSError:
-                continue
+        lines = [line.replace("\0", " ").strip() for _, line in processes.command_lines()]
         return lines.count(self.words)
 
     def until(self, number: int, seconds: float) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from goalrunner.checking.journal import checks_folder
 from goalrunner.checking.undo import replay
+from goalrunner.system import processes
 from tests.support.in_place import check, make_workspace, pending, picture, status, times
 
 ROOT = Path(__file__).parents[2]
@@ -68,9 +69,9 @@ class Scene:
 
     def watchdogs(self) -> list[int]:
         """The processes that undo the check if its runner ends; a shell at first."""
-        home = os.path.realpath(self.home).encode()
-        found = running(b"goalrunner.checking.undo")
-        return [pid for pid in found if home in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        home = os.path.realpath(self.home)
+        lines = processes.command_lines()
+        return [pid for pid, line in lines if "goalrunner.checking.undo" in line and home in line]
 
 
 def end(runner: subprocess.Popen[bytes]) -> None:
@@ -80,18 +81,6 @@ def end(runner: subprocess.Popen[bytes]) -> None:
     assert runner.stdout is not None
     runner.stdin.close()
     runner.stdout.close()
-
-
-def running(text: bytes) -> list[int]:
-    """The processes with that text on their command line."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if text in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentError, AgentNotSignedIn, BudgetExhausted
 from goalrunner.core.ports import HIDDEN
 from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.processes import entry
 from tests.support.agents import MemoryRecorder
 from tests.support.external import conversation, preset
 
@@ -28,10 +29,8 @@ async def reached(recorder: MemoryRecorder, step: str) -> None:
 
 
 def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    one = entry(pid)
+    return one is not None and one.living
 
 
 HANGING = """
