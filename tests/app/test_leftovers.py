@@ -1,4 +1,4 @@
-"""Checkouts of dead runs go; those of living ones stay."""
+"""Checkouts of dead runs go; those of living runs and of checks stay."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers
 from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
 
 
 def test_the_checkouts_of_runs_without_a_process_are_removed(tmp_path: Path) -> None:
-    for name in ("dead", "living", "gone"):
+    for name in ("dead", "living", "gone", "check"):
         (tmp_path / CHECKOUTS / name / "now" / "checkout").mkdir(parents=True)
-    for name in ("dead", "living"):
-        (tmp_path / "runs" / name).mkdir(parents=True)
-    logs = {
-        name: EventLog(tmp_path / "runs" / name / "events.jsonl", SystemClock(), Redactor({}))
-        for name in ("dead", "living")
-    }
+    logs = {}
+    for name, kind in (("dead", RUNS), ("living", RUNS), ("check", CHECKS)):
+        folder = RunFolder.create(tmp_path, name, kind)
+        logs[name] = EventLog(folder.events, SystemClock(), Redactor({}))
     logs["dead"].close()
     clear_leftovers(tmp_path)
     deadline = time.monotonic() + 10
-    while len(list((tmp_path / "checkouts").iterdir())) > 1 and time.monotonic() < deadline:
+    while len(list((tmp_path / "checkouts").iterdir())) > 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert [path.name for path in (tmp_path / "checkouts").iterdir()] == ["living"]
+    assert sorted(path.name for path in (tmp_path / "checkouts").iterdir()) == ["check", "living"]
     assert (tmp_path / CHECKOUTS / "living" / "now" / "checkout").is_dir()
     logs["living"].close()
+    logs["check"].close()

@@ -111,6 +111,18 @@ def test_no_waiting_run_is_an_error(
     assert capsys.readouterr().err == f"Error: no run of this workspace waits for {what}\ngoal list shows the runs\n"
 
 
+def test_a_run_that_waits_in_another_workspace_is_only_named(
+    finished: Path, own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = _waiting(finished, own_home)
+    os.chdir(tmp_path)
+    assert main(["approve", "--yes"]) == 2
+    elsewhere = f"{run} in {finished.parent / 'work'} waits: Write a greeting."
+    assert capsys.readouterr().err == (
+        f"Error: no run of this workspace waits for a decision; {elsewhere}\ngoal approve {run}\n"
+    )
+
+
 def test_a_text_alone_answers_the_run_that_waits(
     asked: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,8 +29,9 @@ class ScriptedApi:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
         """Take the api's place for one test."""
-        monkeypatch.setattr("goalrunner.app.session.arun", self.arun)
+        # The doctor first: an import of it while `arun` is replaced would keep the replacement for other tests.
         monkeypatch.setattr("goalrunner.app.doctor.dry_run", self.check)
+        monkeypatch.setattr("goalrunner.app.session.arun", self.arun)
         return self
 
     def check(self, goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:

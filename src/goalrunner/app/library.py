@@ -132,7 +132,8 @@ async def aresume(
     The goal is the one that was recorded; `max_iterations`, `timeout`, `tokens` and `cost_usd` replace its limits (inf: no
     limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`, if it
     has one. Parts that only a program can make are given again: validators, a `resume_prompt` and other parts
-    that are callables, and a judge that is a function. Raise UsageError if one is missing, or if the run cannot be resumed.
+    that are callables, and a judge that is a function. For a run that is complete, return its outcome again. Raise UsageError
+    if a part is missing, or if the run cannot be resumed.
     """
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))

@@ -154,8 +154,8 @@ def help_(topic: Annotated[Text, argument("PAGE", "Name of a page; default: list
     """
     package = Path(goalrunner.__file__).parent
     folder = next(place for place in (package / "docs", package.parents[1] / "docs") if place.is_dir())
-    found = sorted(folder.rglob("*.md"), key=lambda page: (page.parent, page.stem))
-    pages = {page.stem: page.read_text("utf-8") for page in found}
+    files = sorted(folder.rglob("*.md"), key=lambda page: (page.parent, page.stem))
+    pages = {page.stem: page.read_text("utf-8") for page in files}
     if topic is None:
         columns = max(map(len, pages))
         titles = {name: text.partition("\n")[0].lstrip("# ").strip() for name, text in pages.items()}

@@ -79,8 +79,8 @@ def _decide(
         reason=reason,
         environ=os.environ,
     )
-    said = printable(f"{approval.id} {approval.decision}: {approval.action}\n") + _next(state)
-    output.say(_value(state, approval=approval.model_dump(mode="json")) if json else said)
+    text = printable(f"{approval.id} {approval.decision}: {approval.action}\n") + _next(state)
+    output.say(_value(state, approval=approval.model_dump(mode="json")) if json else text)
     return 0
 
 
@@ -110,12 +110,12 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
 
 def _open(summaries: Iterable[dict[str, Any]], verb: str) -> list[RunSummary]:
     """Return the runs in which something waits for this command."""
-    found = []
+    open_runs = []
     for summary in map(RunSummary.read, summaries):
         waits = summary.open_questions if verb == "answer" else summary.waiting
         if waits and summary.status not in ("complete", "cancelled"):
-            found.append(summary)
-    return found
+            open_runs.append(summary)
+    return open_runs
 
 
 def answer(
@@ -128,7 +128,8 @@ def answer(
 ) -> int:
     """Answer an open question of a run.
 
-    Without RUN, the answer is for the only run that waits. `goal resume` gives it to the agent, and the judge may cite it.
+    Without RUN, the answer is for the only run of this workspace that waits. `goal resume` gives it to the agent, and the
+    judge may cite it.
     """
     if text is None and run is not None and not _is_run(run):
         run, text = None, run

@@ -126,18 +126,18 @@ def prune(
     from goalrunner.reports.tables import old_run_line
 
     home, now = runs.home(), datetime.now(UTC)
-    found = run_snapshots.old_runs(home, older_than, now)
-    listed, number = [old_run_line(run) for run in found], count(len(found), "run")
-    if found and not (dry_run or yes):
+    old_runs = run_snapshots.old_runs(home, older_than, now)
+    listed, number = [old_run_line(run) for run in old_runs], count(len(old_runs), "run")
+    if old_runs and not (dry_run or yes):
         output.complain("\n".join(listed))
         hint = "add --yes, or --dry-run to list them"
         asked = f"Remove {number} for good? [y/N]"
         if not output.confirmed(asked, f"{number} would be removed for good", hint, "nothing was removed"):
             return 0
-    done = run_snapshots.prune(home, found, os.environ, now.timestamp() - older_than, dry_run=dry_run)
+    done = run_snapshots.prune(home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run)
     if json:
-        names = [run.folder.run_id for run in found]
-        why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in found}
+        names = [run.folder.run_id for run in old_runs]
+        why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in old_runs}
         output.say({"removed": [] if dry_run else names, "found": names, "why": why, **asdict(done)})
         return 0
     verb = "would remove" if dry_run else "removed"

@@ -130,10 +130,10 @@ class TerminalApprover:
         with self._suspended():
             self._say(review.approval_text(request, columns=columns))
             while (line := await self._ask(review.prompt_text(request))) is not None:
-                said, reason = review.read_typed(line)
-                if said in ("approved", "denied"):
-                    return ApprovalAnswer(said, person(), reason, typed=True)
-                if said == "all":
+                decision, reason = review.read_typed(line)
+                if decision in ("approved", "denied"):
+                    return ApprovalAnswer(decision, person(), reason, typed=True)
+                if decision == "all":
                     self._say(review.approval_text(request, most=sys.maxsize, columns=columns))
                 elif line.strip():
                     self._say(review.choices_text(columns))

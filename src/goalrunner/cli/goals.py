@@ -26,14 +26,14 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
     [tool.goal] of pyproject.toml in the current folder. For an objective without a validator and a judge, the project's
     test command becomes the validator. With `runnable=False` a goal without a model passes.
     """
-    given = {key: value for key, value in overrides.items() if value not in (None, [])}
+    values = {key: value for key, value in overrides.items() if value not in (None, [])}
     path = Path(named) if named is not None else None
-    if named is not None and len(named.split()) > 1 and not named.endswith(".toml") and not os.path.exists(named):  # noqa: PTH110
+    if named is not None and _is_sentence(named):
         path = None
-        if "objective" in given:
+        if "objective" in values:
             raise UsageError("the objective is given twice", "remove --objective, or the text before it")
-        given["objective"] = named.strip()
-    if path is None and "objective" not in given:
+        values["objective"] = named.strip()
+    if path is None and "objective" not in values:
         path = of_folder()
         if path is None:
             raise UsageError(
@@ -43,25 +43,33 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
         output.complain(f"Using {path}{' [tool.goal]' if path.name == PYPROJECT else ''}")
     elif path is None and Path(DEFAULT).is_file():
         output.complain(f"{DEFAULT} is not used: the objective is given on the command line")
-    is_checked = "validators" in given or "judge.model" in given or os.environ.get("GOAL_JUDGE")
+    is_checked = "validators" in values or "judge.model" in values or os.environ.get("GOAL_JUDGE")
     if named is not None and path is None and not is_checked:
-        given["validators"] = [_proposed(given)]
-    goal = resolved(path, given)
+        values["validators"] = [_proposed(values)]
+    goal = resolved(path, values)
     if not (goal.agent.model or "use" in goal.agent.model_fields_set):
         from goalrunner.app.project import installed_agents
 
         chosen = choose_agent(installed_agents(os.environ), ask=output.is_interactive())
         if chosen is not None:
             output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named")
-            given["agent.use"] = chosen.name
-    return resolved(path, given, runnable=runnable), path if path is None or path.name != PYPROJECT else None
+            values["agent.use"] = chosen.name
+    goal = resolved(path, values, runnable=runnable)
+    has_own_file = path is not None and path.name != PYPROJECT
+    return goal, path if has_own_file else None
 
 
-def resolved(path: Path | None, given: Mapping[str, Any], *, runnable: bool = False) -> Goal:
+def _is_sentence(text: str) -> bool:
+    """Return whether a text is an objective and not the name of a file."""
+    is_file = text.endswith(".toml") or os.path.exists(text)  # noqa: PTH110 - never raises
+    return len(text.split()) > 1 and not is_file
+
+
+def resolved(path: Path | None, values: Mapping[str, Any], *, runnable: bool = False) -> Goal:
     """Return the goal of a file, or of options alone; options that are None are left out. Raise GoalFileError."""
     from goalrunner.goalfile.loading import load_goal, resolve_goal
 
-    options = {key: value for key, value in given.items() if value is not None}
+    options = {key: value for key, value in values.items() if value is not None}
     if path is not None:
         return load_goal(path, options, os.environ, runnable=runnable)
     return resolve_goal({}, options, os.environ, runnable=runnable)
@@ -76,12 +84,12 @@ def of_folder() -> Path | None:
     return None
 
 
-def _proposed(given: Mapping[str, Any]) -> str:
+def _proposed(values: Mapping[str, Any]) -> str:
     """Return the test command of the project as the validator; a person at a terminal can reject it."""
     from goalrunner.app.project import Project, detect_project
     from goalrunner.goalfile.loading import current_folder
 
-    folder = current_folder() / (given.get("workspace.path") or "")
+    folder = current_folder() / (values.get("workspace.path") or "")
     project = detect_project(folder, os.environ) if folder.is_dir() else Project()
     if not project.commands:
         raise UsageError(
@@ -106,5 +114,6 @@ def choose_agent(agents: Sequence[InstalledAgent], *, ask: bool) -> InstalledAge
         raise UsageError(f"several agents can be used here, and none is chosen: {names}", hint)
     rows = [f"  {number}  {agent}" for number, agent in enumerate(agents, 1)]
     output.complain("\n".join(["Agents that can be used here:", *rows]))
-    known = {agent.name: agent for agent in reversed(agents)} | {str(n): one for n, one in enumerate(agents, 1)}
-    return known[output.typed(f"Agent [1-{len(agents)}, default 1]: ", "1", known.__contains__)]
+    by_answer = {agent.name: agent for agent in reversed(agents)}
+    by_answer |= {str(number): agent for number, agent in enumerate(agents, 1)}
+    return by_answer[output.typed(f"Agent [1-{len(agents)}, default 1]: ", "1", by_answer.__contains__)]

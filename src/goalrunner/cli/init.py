@@ -89,8 +89,8 @@ def init(
     path = Path(goals.DEFAULT)
     if path.exists() and not force and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]")):
         raise UsageError("goal.toml exists already", "goal check tests it; goal init --force replaces it")
-    given = {"objective": GREEN_TESTS if objective is None else objective, "judge.model": judge or None}
-    goals.resolved(None, {**given, "agent.use": agent, "validators": None if validator is None else [validator]})
+    values = {"objective": GREEN_TESTS if objective is None else objective, "judge.model": judge or None}
+    goals.resolved(None, {**values, "agent.use": agent, "validators": None if validator is None else [validator]})
     proposal = _proposal(validator, agent, model, judge, ask=ask)
     output.say("".join(f"{line}\n" for line in _detected(proposal)))
     baseline = _checked(proposal)
@@ -177,8 +177,8 @@ def _proposal(command: str | None, agent: str | None, model: str | None, judge: 
 
 def _agent(name: str | None, model: str | None, *, ask: bool) -> InstalledAgent | None:
     """Return the agent that is named in an option or variable, the only one, or the one that a person chooses."""
-    given = {"agent.use": name or (BUILTIN if model else None), "agent.model": model}
-    config = goals.resolved(None, {"objective": GREEN_TESTS, **given}).agent
+    values = {"agent.use": name or (BUILTIN if model else None), "agent.model": model}
+    config = goals.resolved(None, {"objective": GREEN_TESTS, **values}).agent
     if config.external or config.model:
         return InstalledAgent(config.use, model="" if config.external else config.model)
     keyed = with_keys(os.environ)

@@ -27,10 +27,10 @@ def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
     from goalrunner.records.run_folder import goal_home, list_runs
 
     try:
-        found = list_runs(goal_home(os.environ))
+        summaries = list_runs(goal_home(os.environ))
     except GoalError:
         return
-    for summary in found:
+    for summary in summaries:
         if str(summary["run_id"]).startswith(incomplete):
             yield str(summary["run_id"]), f"{summary.get('status', '')}: {summary.get('objective', '')}"
 
@@ -48,12 +48,12 @@ def validators(incomplete: str) -> Iterator[tuple[str, str]]:
     from goalrunner.app.project import detect_project
 
     try:
-        found = detect_project(Path.cwd(), os.environ).commands
+        commands = detect_project(Path.cwd(), os.environ).commands
     except (GoalError, OSError):
         return
     # bash inserts a value as it is; the other shells quote it.
     space = "\\ " if os.environ.get("_GOAL_COMPLETE") == "complete_bash" else " "
-    yield from ((one.command.replace(" ", space), one.why) for one in found if one.command.startswith(incomplete))
+    yield from ((one.command.replace(" ", space), one.why) for one in commands if one.command.startswith(incomplete))
 
 
 def goal_files(incomplete: str) -> list[str]:
@@ -95,7 +95,7 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
 def whole(least: int) -> Callable[[str], int]:
     """Return a parser for a whole number that is not below the least one."""
-    return checked(lambda text: found if (found := int(text)) >= least else None, f"a whole number from {least}")
+    return checked(lambda text: number if (number := int(text)) >= least else None, f"a whole number from {least}")
 
 
 COUNT, ROUND, DURATION = whole(1), whole(0), checked(duration, '"90d", "12h" or "30m"')

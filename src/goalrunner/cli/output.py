@@ -247,8 +247,8 @@ class ResultFile:
 
 def _open_stream(path: Path, name: str) -> int | None:
     """Open a pipe, a device, or an open file of this process (`/dev/fd/63`). Return None for a file. Raise UsageError."""
-    found = _DESCRIPTOR.fullmatch(str(path))
-    number = int(found[1]) if found else _STANDARD.get(str(path))
+    descriptor = _DESCRIPTOR.fullmatch(str(path))
+    number = int(descriptor[1]) if descriptor else _STANDARD.get(str(path))
     try:
         if number is not None:
             return os.dup(number)

@@ -62,7 +62,7 @@ def run(
     Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
     outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
-    given = {
+    overrides = {
         "objective": objective,
         "success_criteria": criterion,
         "constraints": constraint,
@@ -77,7 +77,7 @@ def run(
         "workspace.path": workspace,
         "parent": parent,
     }
-    goal, goal_file = goals.load(goal_file_or_text, given)
+    goal, goal_file = goals.load(goal_file_or_text, overrides)
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
@@ -136,8 +136,8 @@ def resume(
     from goalrunner.goalfile.loading import resolve_limits
 
     keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}
-    given = {**keys, "budget.allow_unenforced": allow_unenforced or None}
-    limits = resolve_limits({key: value for key, value in given.items() if value is not None})
+    raised = {**keys, "budget.allow_unenforced": allow_unenforced or None}
+    limits = resolve_limits({key: value for key, value in raised.items() if value is not None})
     folder = runs.find(run)
     copy = output.ResultFile(output_file) if output_file is not None else None
     return drive(

@@ -104,9 +104,9 @@ def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: 
     item = index.observations.get(identifier.lower())
     if item is None:
         last = len(index.observations)
-        known = f"the last one is o{last}" if last else "it has none yet"
+        others = f"the last one is o{last}" if last else "it has none yet"
         hint = f"goal show {folder.run_id} --events lists the observations"
-        raise UsageError(f"run {folder.run_id} has no observation {identifier}; {known}", hint)
+        raise UsageError(f"run {folder.run_id} has no observation {identifier}; {others}", hint)
     store = ArtifactStore(folder.artifacts, Redactor({}))
     text = store.read(item.output).decode(errors="replace") if item.output else ""
     stale = index.stale.get(item.id, "")

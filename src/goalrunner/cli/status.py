@@ -64,9 +64,9 @@ def _print_formats(*, json: bool) -> int:
     from goalrunner.reports.layout import lines_text, table
     from goalrunner.transcripts import formats
 
-    found = formats()
-    rows = table([("FORMAT", "DESCRIPTION"), *found], output.columns(), 20)
-    value = [{"name": name, "description": description} for name, description in found]
+    known_formats = formats()
+    rows = table([("FORMAT", "DESCRIPTION"), *known_formats], output.columns(), 20)
+    value = [{"name": name, "description": description} for name, description in known_formats]
     output.say(value if json else lines_text(rows))
     return 0
 
