@@ -16,7 +16,7 @@ _NO_VALUE = "-"
 _LISTED_FAULTS = 10
 """Faults that the text lists."""
 
-Row = tuple[str, ...]
+TableRow = tuple[str, ...]
 
 
 class ThresholdLine(NamedTuple):
@@ -34,8 +34,8 @@ class CalibrationReport(NamedTuple):
     calibration: Calibration
     samples: str
     verdicts: str
-    error_rows: list[Row]
-    effort_rows: list[Row]
+    error_rows: list[TableRow]
+    effort_rows: list[TableRow]
     thresholds: list[ThresholdLine]
     """Of each series whose policy a run can have."""
 
@@ -48,8 +48,8 @@ def calibration_report(calibration: Calibration) -> CalibrationReport:
     verdicts = f"{number:,} · {figures.count(calibration.audits.asked, 'audit')} of this call"
     if calibration.audits.asked:
         verdicts += f", {' · '.join(figures.spent(calibration.usage))}"
-    error_rows: list[Row] = [("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")]
-    effort_rows: list[Row] = [("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")]
+    error_rows: list[TableRow] = [("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")]
+    effort_rows: list[TableRow] = [("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")]
     thresholds = []
     for judge in calibration.judges:
         error_rows.append(_error_row(judge))
@@ -62,7 +62,7 @@ def calibration_report(calibration: Calibration) -> CalibrationReport:
     return CalibrationReport(calibration, samples, verdicts, error_rows, effort_rows, thresholds)
 
 
-def _error_row(judge: JudgeStatistics) -> Row:
+def _error_row(judge: JudgeStatistics) -> TableRow:
     return (
         printable_line(model_name(judge.judge)),
         judge.policy,
@@ -73,7 +73,7 @@ def _error_row(judge: JudgeStatistics) -> Row:
     )
 
 
-def _effort_row(judge: JudgeStatistics) -> Row:
+def _effort_row(judge: JudgeStatistics) -> TableRow:
     tokens, seconds = judge.audit["tokens"], judge.audit["seconds"]
     return (
         printable_line(model_name(judge.judge)),
