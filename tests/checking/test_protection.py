@@ -387,3 +387,20 @@ def test_a_protected_file_that_became_a_folder() -> None:
 def test_a_difference_reads_as_one_line() -> None:
     assert str(Difference("a", "planted", "r")) == "a (new; r)"
     assert str(Difference("a", "changed", "r")) == "a (changed; r)"
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"protect": ["tests/**", "!tests/b.py"]}, {"editable": ["src/*", "!src/b.py"]}], ids=str
+)
+@pytest.mark.parametrize("allow", [(), ("tests/a.py", "src/b.py")])
+@pytest.mark.parametrize("setup", [False, True])
+def test_the_protected_paths_of_a_start_are_those_that_have_a_rule(
+    keys: dict[str, list[str]], allow: tuple[str, ...], setup: bool
+) -> None:
+    paths = ["src/a.py", "src/b.py", "src/c.py", "tests/a.py", "tests/b.py", "x/y", "x/Tests/É.py", "package.json"]
+    paths += ["goal.toml", "requirements.txt", ".gitignore", "sub/Makefile", "README.md"]
+    scripts = {"goal.toml": "the goal file", "src/a.py": f"{rules_of.COMPARED} v", "x/y": f"{rules_of.BEFORE} v"}
+    below = {"src/c.py": "linked"}
+    rules = Protection(keys.get("protect", ()), keys.get("editable", ()), allow, scripts, setup=setup, below=below)
+    expected = {path for path in paths if rules.rule(path) and not rules.allowed(path)}
+    assert rules.protected(StartFiles(paths)) == expected

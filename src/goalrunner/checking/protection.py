@@ -189,14 +189,18 @@ class Protection:
         named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
         return self._with(named | self.scripts)
 
-    def protected(self, start: StartFiles) -> list[str]:
+    def protected(self, start: StartFiles) -> set[str]:
         """Return the paths of the start that have a rule, and that `allow` does not take out."""
-        if self.mode == "editable":
-            candidates = start.matching(self._editable, is_wanted=False)
-        else:
-            candidates = start.matching(_BY_NAME) | start.matching(self._protect)
-        candidates |= start.named(self._scripts, self._below)
-        return [path for path in candidates if self.rule(path) and not self.allowed(path)]
+        match self.mode:
+            case "editable":
+                by_key = start.matching(self._editable, is_wanted=False)
+            case "protect":
+                by_key = start.matching(self._protect)
+            case "default":
+                by_key = set(start.tests)
+        others = (start.matching(_CONFIGURATION) | start.named(self._scripts, self._below)) - by_key
+        protected = by_key.union(path for path in others if self.rule(path))
+        return protected - start.matching(self._allow) if self.allow else protected
 
     def with_link_targets(self, links: Mapping[str, str]) -> Protection:
         """Return these rules with what protected links lead to: if `tests` is a link to `suite`, `suite` is protected.
@@ -354,5 +358,5 @@ configures_runners = _Matcher(RUNNER_CONFIGURATION, own=True)
 """Whether a path configures a test runner by its name."""
 _CHECKERS = _Matcher(CHECKER_CONFIGURATION, own=True)
 _MANIFESTS = _Matcher(MANIFESTS, own=True)
-_BY_NAME = _Matcher((*TESTS, *RUNNER_CONFIGURATION, *CHECKER_CONFIGURATION, *MANIFESTS), own=True)
-"""Whether one of the tables names a path."""
+_CONFIGURATION = _Matcher((*RUNNER_CONFIGURATION, *CHECKER_CONFIGURATION, *MANIFESTS), own=True)
+"""Whether one of the tables of configuration names a path."""
