@@ -59,7 +59,7 @@ def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
         return Redactor(dict(environ))
 
 
-def decide(
+def record_decision(
     folder: RunFolder,
     decision: Literal["approved", "denied"],
     *,

@@ -15,7 +15,7 @@ from goalrunner.checking.environment import (
     Kind,
     Layer,
     OpenEnvironment,
-    apply,
+    apply_layers,
     environment_errors,
     files_written,
 )
@@ -90,7 +90,7 @@ class FreshCheckout:
     def _fill(self, path: Path, layer: Layer) -> Callable[..., str]:
         hide = {name for name in layer.hide if ".git" not in name.split("/")}
         put = {name: file for name, file in layer.put.items() if ".git" not in name.split("/")}
-        apply(str(path), Layer(path, put, frozenset(hide)), replaced=(f"{path}/",))
+        apply_layers(str(path), Layer(path, put, frozenset(hide)), replaced=(f"{path}/",))
         self._refuse_links(path)
         return _make_repository(path, self._store.workspace, self._env)
 

@@ -212,7 +212,7 @@ def put_file(root: Path | str, path: str, file: File) -> None:
         os.fchmod(handle, stat.S_IMODE(file.mode))
 
 
-def apply(root: str, layer: Layer, *, replaced: tuple[str, ...]) -> None:
+def apply_layers(root: str, layer: Layer, *, replaced: tuple[str, ...]) -> None:
     """Carry a layer out below `root`, a path without links. Raise OSError.
 
     What stands in its place is removed below the folders `replaced` (each with a slash at its end) alone, and never

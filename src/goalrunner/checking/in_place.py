@@ -18,7 +18,7 @@ from goalrunner.checking.environment import (
     Kind,
     Layer,
     OpenEnvironment,
-    apply,
+    apply_layers,
     environment_errors,
     files_written,
     lstat,
@@ -148,7 +148,7 @@ class InPlaceCheck(OpenEnvironment):
         _set_aside(journal.moves)
         copies = tuple(f"{move.path}/" for move in journal.moves if move.copy)
         for layer in self._layers:  # other paths were set aside
-            apply(os.path.realpath(layer.root), layer, replaced=copies)
+            apply_layers(os.path.realpath(layer.root), layer, replaced=copies)
 
     def _new_journal(self, snapshot: Snapshot, ignored: Sequence[str]) -> Journal:
         root, home = str(self.path), self._parent.home

@@ -71,7 +71,7 @@ def _decide(
         what = f"goal {verb} without RUN asks first"
         if not (yes or output.confirmed(question, what, hint, "nothing was decided")):
             return 1
-    approval, state = decisions.decide(
+    approval, state = decisions.record_decision(
         folder,
         "approved" if verb == "approve" else "denied",
         approval_id=identifier,

@@ -172,7 +172,7 @@ def raw(path: str) -> bytes:
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), data)
 
 
-class Claim:
+class PathClaim:
     """The lock on a workspace, held until `close`. Raise WorkspaceBusy if another run is active in it.
 
     `lock` is a file in the workspace's store; it holds the process id of the runner and the id of its `run`, for messages.
@@ -209,7 +209,7 @@ def refuse_claimed(workspace: Path, lock: Path) -> None:
     With it, a run is refused before its folder is made.
     """
     with contextlib.suppress(OSError):  # a workspace that cannot be read gives an error of its own later
-        Claim(workspace, lock).close()
+        PathClaim(workspace, lock).close()
 
 
 def _busy(workspace: Path, lock: Path) -> WorkspaceBusy:
@@ -290,6 +290,6 @@ def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) ->
 @contextlib.contextmanager
 def _claimed(store: Path, workspace: Path) -> Iterator[None]:
     with os_errors(f"{store} cannot be locked", _OWNER, WorkspaceError):
-        claim = Claim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
+        claim = PathClaim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
     with contextlib.closing(claim):
         yield

@@ -24,7 +24,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.files import LARGE, Look, Sorter, content_hash, look_at, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
-from goalrunner.snapshots.objects import Claim, Entry, object_id, raw, shown
+from goalrunner.snapshots.objects import Entry, PathClaim, object_id, raw, shown
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
 
 
@@ -58,7 +58,7 @@ class SnapshotStore(SnapshotReader):
         self._large = large
         self._is_first = True
         self._parent: Repository | None = None
-        self._claim: Claim | None = None
+        self._claim: PathClaim | None = None
         self._run = start.parent.name if start is not None else ""
         """The id of the run whose start is kept."""
         self._index: Index | None = None
@@ -187,7 +187,7 @@ class SnapshotStore(SnapshotReader):
         if not self.workspace.is_dir():
             raise WorkspaceError(f"the workspace {self.workspace} does not exist any more")
         await asyncio.to_thread(objects.make_store, self.folder)
-        self._claim = self._claim or Claim(self.workspace, self.folder / "lock", self._run)
+        self._claim = self._claim or PathClaim(self.workspace, self.folder / "lock", self._run)
         # Left by a process that was killed: this object holds the lock.
         (self.folder / "index.lock").unlink(missing_ok=True)
         packs, _ = await both(objects.packs_well(self.git), self._begin())
