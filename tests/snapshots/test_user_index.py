@@ -6,13 +6,15 @@ import hashlib
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from goalrunner import ValidatorSpec, run_goal
+from goalrunner import Goal, ValidatorSpec, run_goal
 from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.goal_tables import WorkspaceConfig
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots import user_index
 from goalrunner.snapshots.store import SnapshotStore
@@ -297,3 +299,39 @@ def test_an_honest_run_completes_with_what_was_taken_over(workspace: Path) -> No
 
     outcome = run_goal(Working("done"), "x", validators="grep three a.txt", workspace=workspace, max_iterations=1)
     assert outcome.passed
+
+
+def forge_object(folder: Path) -> None:
+    """Let the object of the strict test have the content of the weak one; index and file are right."""
+    blob = git(folder, "rev-parse", "HEAD:sub/tests/test_a.py").strip()
+    place = folder / ".git" / "objects" / blob[:2] / blob[2:]
+    place.chmod(0o644)
+    place.write_bytes(zlib.compress(f"blob {len(WEAK)}\0{WEAK}".encode()))
+
+
+async def test_an_object_with_other_content_than_its_id_says_is_not_taken_over(workspace: Path, tmp_path: Path) -> None:
+    forge_object(workspace)
+    first, store = await first_snapshot(workspace, tmp_path / "home")
+    await store.verify(first)
+    assert await store.read(first, "sub/tests/test_a.py") == STRICT.encode()
+    await store.checkout(first, tmp_path / "checkout")
+    assert (tmp_path / "checkout" / "sub" / "tests" / "test_a.py").read_text() == STRICT
+    store.close()
+
+
+def test_a_wrong_object_for_a_test_completes_no_run_with_setup(workspace: Path) -> None:
+    forge_object(workspace)
+    check = ValidatorSpec(run="python3 sub/tests/test_a.py", name="tests")
+    goal = Goal(objective="x", validators=(check,), workspace=WorkspaceConfig(setup="true"))
+    outcome = run_goal(ScriptedConversation("done"), goal, workspace=workspace, max_iterations=1)
+    assert outcome.stop_reason == "max_iterations"
+
+
+@pytest.mark.parametrize("name", ["Icon\r", '"quoted" tests.py', "two\nlines"])
+async def test_files_with_unusual_names_are_verified(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write(workspace, {name: "x\n"})
+    git(workspace, "add", "--all")
+    settled(workspace)
+    await both_ways(workspace, tmp_path, monkeypatch)

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +35,8 @@ _LENGTH = 0x0FFF
 _EXTENDED = 0x4000
 """The flag of an entry with two more bytes of flags."""
 _MODES = frozenset({0o100644, 0o100755, 0o120000})
+_UNLISTED = re.compile(rb'[\n\r"]')
+"""Characters of a path that git may read otherwise in a list of paths, one a line."""
 _FILTERS = ("filter", "working-tree-encoding")
 """Attributes with which a blob can have other bytes than its file, and the same size."""
 
@@ -58,7 +62,7 @@ async def take_over(git: Git, repository: Repository, large: int) -> bool:
         entries = [entry for entry in _read(repository.index) if entry.path.startswith(prefix)]
         sizes = await _copied_objects(git, repository, {entry.blob for entry in entries}, large)
         filtered = await _filtered(git, repository, [entry.path for entry in entries])
-    except (OSError, ValueError, IndexError, struct.error, GitFailed):  # another format, or objects are missing
+    except (OSError, ValueError, IndexError, struct.error, GitFailed):  # another format, or objects are damaged
         return False
     trusted = [entry for entry in entries if sizes.get(entry.blob) == entry.size and entry.path not in filtered]
     paths = [entry.path.removeprefix(prefix) for entry in trusted]
@@ -90,7 +94,7 @@ def forget_index(store: Path) -> None:
 
 
 def _read(index: Path) -> Iterator[_Entry]:
-    """Yield the entries of an index that can be believed. Raise OSError, ValueError or struct.error."""
+    """Yield the entries of an index that can be believed. Raise OSError, ValueError, IndexError or struct.error."""
     info, data = index.stat(), index.read_bytes()
     if data[:4] != b"DIRC" or hashlib.sha1(data[:-20], usedforsecurity=False).digest() != data[-20:]:
         raise ValueError(f"{index} is no index with a checksum")
@@ -111,7 +115,7 @@ def _read(index: Path) -> Iterator[_Entry]:
             end = data.index(b"\0", name)
             path = data[name:end]
             following = place + (end - place + 8) // 8 * 8
-        is_plain = path and not flags & ~_LENGTH and mode in _MODES and b"\n" not in path
+        is_plain = path and not flags & ~_LENGTH and mode in _MODES and not _UNLISTED.search(path)
         if is_plain and ctime < written and mtime < written:
             yield _Entry(path, blob.hex(), size, data[place : place + _HEAD.size - 2])
         place = following
@@ -144,10 +148,23 @@ async def _copied_objects(git: Git, repository: Repository, blobs: set[str], lar
     sizes = {row[2]: int(row[1]) for row in rows if row[0] == "blob"}
     copied = [name for name, size in sizes.items() if size <= large]
     copied += [row[2] for row in rows if row[0] == "tree"]
-    pack = str(git.store / "objects" / "pack" / "pack")
-    packing = ("pack-objects", "-q", "--non-empty", "--window=0", pack)
-    await git.ask(*packing, stdin="".join(f"{name}\n" for name in copied).encode(), objects=objects)
+    await _pack(git, copied, objects)
     return {name: sizes[name] for name in copied if name in sizes}
+
+
+async def _pack(git: Git, names: list[str], objects: Path) -> None:
+    """Copy objects into a pack of the store. Raise GitFailed if one has another content than its id says.
+
+    Git itself copies such an object as it is, and later writes its content into a checkout.
+    """
+    with tempfile.TemporaryDirectory(prefix="tmp_", dir=git.store) as scratch:
+        packing = ("pack-objects", "-q", "--non-empty", "--window=0", f"{scratch}/pack")
+        await git.ask(*packing, stdin="".join(f"{name}\n" for name in names).encode(), objects=objects)
+        for index in Path(scratch).glob("*.idx"):
+            await git.ask("verify-pack", str(index))
+        # Git uses a pack once it has an index.
+        for file in sorted(Path(scratch).iterdir(), key=lambda file: file.suffix == ".idx"):
+            file.replace(git.store / "objects" / "pack" / file.name)
 
 
 async def _filtered(git: Git, repository: Repository, paths: list[bytes]) -> set[bytes]:
