@@ -55,6 +55,8 @@ def rule(command: str, *patterns: str) -> str:
         "g=push; git pu$X",
         "git pu{sh,ll}",
         "rm $FLAGS x",
+        "git pus? origin",
+        "git [p]ush",
     ],
 )
 def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
@@ -82,6 +84,7 @@ def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
         "printf 'touch x\n\\touch y'",
         "grep -r sudo .",
         "bash -lc 'cd $HOME && make'",
+        "bash -euo pipefail -c 'rm -f *.pyc && git add *.py'",
         '"$VENV/bin/python" -m pytest',
         "check() { ls; }; case $1 in a) check;; esac",
         "ls \\\n -l",
@@ -112,6 +115,11 @@ def test_a_pattern_without_a_star_is_the_whole_command() -> None:
         ". <(echo ls)",
         "alias c=curl; c x",
         "parallel ::: ls",
+        # Shells read these options in their own way.
+        "bash +e -c 'git push'",
+        "sh -c - 'git push'",
+        "sh -c +e 'git push'",
+        "bash -oc errexit 'git push'",
         "((ls) && (ls))",
     ],
 )

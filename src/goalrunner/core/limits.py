@@ -134,7 +134,16 @@ def _may_match(form: str, pattern: str) -> bool:
     """Return whether a pattern matches a command, or could if its variables had other values."""
     known = _EXPANSION.split(form, maxsplit=1)[0]
     fixed_beginning = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    return fnmatchcase(form, pattern) or (known != form and fixed_beginning.startswith(known))
+    if fnmatchcase(form, pattern) or _may_expand_to(fixed_beginning.split(), form.split(" ")):
+        return True
+    return known != form and fixed_beginning.startswith(known)
+
+
+def _may_expand_to(beginning: list[str], words: list[str]) -> bool:
+    """Return whether words can become the beginning of a pattern: `git pus?` becomes `git push` if a file is named push."""
+    if not beginning or len(words) < len(beginning):
+        return False
+    return all(fnmatchcase(wanted, word) for wanted, word in zip(beginning, words, strict=False))
 
 
 def _forms(program: Program) -> Iterator[str]:

@@ -22,6 +22,8 @@ from goalrunner.core.tools import (
 _DEEPEST = 12
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SHELL_VALUED = frozenset({"-o", "-O", "--rcfile", "--init-file"})
+_UNREAD_SHELL_OPTION = re.compile(r"\+|-$|-(?!-)[^oO]*[oO].")
+"""Options of shells that end elsewhere than those of other programs: `+e`, `-`, and `-oc NAME`."""
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _ANY = "$@"
 """Arguments that are only known when the command runs."""
@@ -160,6 +162,8 @@ def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
     """Yield the programs of a shell's script, unless the script is a file."""
     at, given = _options(shell.words, _SHELL_VALUED)
     operand = "".join(shell.words[at : at + 1])
+    if any(map(_UNREAD_SHELL_OPTION.match, shell.words[1 : at + 1])):
+        raise UnreadableError(f"the options of {shell.through[-1]} are not read")
     if "-c" in given:
         if operand in shell.expanded:
             yield Program(starts=True, problem="variables are part of its script")
