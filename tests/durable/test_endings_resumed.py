@@ -108,6 +108,7 @@ def test_a_run_killed_while_a_conversation_is_copied_has_not_begun(talked: Goal)
         assert refused.code == 4, (place, refused)
         assert "ends before the run began" in refused.err
         assert "start a new run: goal run GOAL_FILE" in refused.err
+        assert talked.command("cancel", "--yes").code == 0  # it can be read and ended
     (talked.work / "done").unlink(missing_ok=True)
     assert talked.run("--continue-from", first, kill=("after", begins)).code == -9
     assert talked.resume().code == 0

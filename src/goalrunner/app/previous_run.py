@@ -81,10 +81,19 @@ def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ..
 class LoadedRun:
     """The content of a run's log; `end` is where the log ended."""
 
+    log: Path
     state: RunState
-    started: RunStarted
+    beginning: RunStarted | None
+    """None: the process was killed before the run began. Such a run can be read, but not continued."""
     evidence: EvidenceIndex
     end: LogEnd
+
+    @property
+    def started(self) -> RunStarted:
+        """Return how the run began. Raise RecordError if it did not."""
+        if self.beginning is None:
+            raise RecordError(f"{self.log} ends before the run began", NEW_RUN)
+        return self.beginning
 
     @property
     def goal_file(self) -> Path | None:
@@ -97,9 +106,9 @@ class LoadedRun:
 
 
 def load_run(folder: RunFolder) -> LoadedRun:
-    """Fold a run's log, once. Raise RecordError for a log that is damaged or too short."""
+    """Fold a run's log, once. Raise RecordError for a log that is damaged or has no event."""
     state: RunState | None = None
-    started: RunStarted | None = None
+    beginning: RunStarted | None = None
     evidence, end = EvidenceIndex(), LogEnd()
     if not folder.events.exists():  # killed between the folder and its log; or the log was deleted
         raise RecordError(f"{folder.events} does not exist: the run never began, or its log was deleted", NEW_RUN)
@@ -107,10 +116,10 @@ def load_run(folder: RunFolder) -> LoadedRun:
         state = apply(state, record)
         evidence.add(record)
         if isinstance(record.event, RunStarted):
-            started = record.event
-    if state is None or started is None:
-        raise RecordError(f"{folder.events} ends before the run began", NEW_RUN)
-    return LoadedRun(state, started, evidence, end)
+            beginning = record.event
+    if state is None:
+        raise RecordError(f"{folder.events} has no event: the run never began", NEW_RUN)
+    return LoadedRun(folder.events, state, beginning, evidence, end)
 
 
 def sub_goals(
