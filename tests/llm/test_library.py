@@ -49,6 +49,20 @@ print(asyncio.run(LLM("scripted/replies.jsonl").complete([])).text, "litellm" in
     assert _run(code, tmp_path) == "hi False\n"
 
 
+@pytest.mark.parametrize(
+    ("judge", "reason"), [("opnai/gpt-5-mini", "model_not_found"), ("openai/gpt-5-mini", "authentication")]
+)
+def test_a_run_whose_judge_cannot_be_asked_imports_no_litellm(judge: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "replies.jsonl").write_text('{"text": "hi"}\n', encoding="utf-8")
+    code = f"""
+import sys
+from goalrunner import chat_conversation, run_goal
+outcome = run_goal(chat_conversation("scripted/replies.jsonl"), "Say hi.", judge={judge!r}, home="home")
+print(outcome.stop_reason, "litellm" in sys.modules)
+"""
+    assert _run(code, tmp_path) == f"{reason} False\n"
+
+
 @pytest.mark.slow
 def test_warming_up_is_quiet_shared_and_blind_to_the_folder(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://127.0.0.1:9\n", encoding="utf-8")
@@ -155,6 +169,18 @@ def test_other_threads_may_log_during_the_import(tmp_path: Path) -> None:
     said = _run(LOGGING, tmp_path).splitlines()
     assert set(said[:-1]) == {"said"}
     assert said[-1] == "True True ['SecretRedactionFilter']"
+
+
+@pytest.mark.slow
+def test_a_model_of_a_local_server_is_asked_without_warnings_about_litellms_own_code(tmp_path: Path) -> None:
+    code = """
+import asyncio
+from goalrunner.llm import LLM
+model = LLM("ollama/llama3", api_base="http://127.0.0.1:9")
+asyncio.run(model.probe())
+print("asked")
+"""
+    assert _run(code, tmp_path).endswith("asked\n")  # LiteLLM itself may print advice
 
 
 GUEST = """

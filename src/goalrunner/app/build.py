@@ -130,7 +130,8 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     goal = config.goal
     findings = readiness(config)
     refuse_unready(config, findings)
-    warm_up([llm.model for llm in config.models.values() if isinstance(llm, ProviderModel)])
+    if all(finding.error is None for finding in findings):  # else the run ends before it asks a model
+        warm_up([llm.model for llm in config.models.values() if isinstance(llm, ProviderModel)])
     earlier: tuple[Message, ...] = ()
     if options.continues is not None:
         earlier = chat_to_continue(options.continues, goal, has_own_agent=options.conversation is not None)

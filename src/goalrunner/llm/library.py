@@ -79,6 +79,7 @@ def has_own_protocol(model: str) -> bool:
 def prepare_for(model: str) -> Any:
     """Return LiteLLM, with everything imported that the first call of this model needs."""
     library = litellm()
+    silence_warnings()
     if not has_own_protocol(model):
         with _lock, _quick_import():
             # OpenAI's client imports some five hundred modules at its first use.
@@ -87,7 +88,7 @@ def prepare_for(model: str) -> Any:
 
 
 def silence_warnings() -> None:
-    """Hide LiteLLM's warnings, which may be errors in a test. Called before each request: filters may be replaced."""
+    """Hide LiteLLM's warnings, which may be errors in a test. Called before each use: filters may be replaced."""
     for message, module in _WARNINGS:
         # Python removes an equal filter before it adds one.
         warnings.filterwarnings("ignore", message=message, module=module)
