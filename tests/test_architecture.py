@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -57,3 +59,20 @@ def test_sources_avoid_words_that_name_no_one() -> None:
         f"{path.relative_to(ROOT)}:{number} {line.strip()}" for path, number, line in lines if UNCLEAR.search(line)
     ]
     assert found == []
+
+
+def _public_names(path: Path) -> Iterator[str]:
+    for node in _tree(path).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def test_a_public_name_is_defined_in_one_module() -> None:
+    modules: defaultdict[str, list[str]] = defaultdict(list)
+    for path in SOURCES:
+        # Commands have the names that people type, adapters those of their frameworks, and child.py is a program.
+        is_exempt = path.parent.name in ("cli", "adapters", "quickstart") or path.name in ("commands.py", "child.py")
+        if not is_exempt:
+            for name in _public_names(path):
+                modules[name].append(_name(path))
+    assert {name: places for name, places in modules.items() if len(places) > 1} == {}

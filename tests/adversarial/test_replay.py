@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.verification import verify
+from goalrunner.app.verification import verify_run
 from goalrunner.core.events import ToolResultRecorded
 from goalrunner.core.observation import Observation
 from goalrunner.records.run_folder import RunFolder
@@ -77,7 +77,7 @@ async def test_a_command_that_shows_it_again_is_evidence(name: str, arena: Arena
     assert ending.outcome.verdict is not None
     assert ending.outcome.verdict.cited == (again.id,)
     assert (again.before, again.reported_by) == (again.after, "")
-    verified = await verify(RunFolder(ending.run), arena.home, arena.environ)
+    verified = await verify_run(RunFolder(ending.run), arena.home, arena.environ)
     assert verified.broken is None
 
 

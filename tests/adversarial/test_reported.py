@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.verification import verify
+from goalrunner.app.verification import verify_run
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import RoundFinished, ToolResultRecorded
 from goalrunner.core.observation import Observation
@@ -173,7 +173,7 @@ async def test_an_honest_report_completes_a_goal_with_a_judge_alone(arena: Arena
     assert ending.outcome.labels == ("rests on reports",)
     assert ending.outcome.evidence[0].reported_by == NAME
     assert ending.outcome.evidence[0].snapshot == _end_of(ending, 2)
-    assert (await verify(RunFolder(ending.run), arena.home, arena.environ)).broken is None
+    assert (await verify_run(RunFolder(ending.run), arena.home, arena.environ)).broken is None
 
 
 def _end_of(ending: Ending, number: int) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.agents.model_chat import shorten, size
-from goalrunner.agents.toolbox import shown
+from goalrunner.agents.toolbox import tool_message_text
 from goalrunner.core.agent_ports import Recorded
 from goalrunner.core.errors import shortened
 from goalrunner.core.observation import Observation
@@ -31,7 +31,7 @@ def recorded(output: bytes, *facts: str) -> Recorded:
     ],
 )
 def test_an_output_is_shown_under_its_facts(output: bytes, text: str) -> None:
-    assert shown(recorded(output, "exit 0")) == text
+    assert tool_message_text(recorded(output, "exit 0")) == text
 
 
 @given(st.text(max_size=400), st.integers(10, 200))

@@ -47,7 +47,7 @@ class Course(AcpBench):
         return await session.arun(self.goal(**more), run_options.RunOptions(home=self.home))
 
     async def resume(self, **limits: float | None) -> GoalOutcome:
-        return await session.aresume(self.run_folder, run_options.RunOptions(home=self.home), limits)
+        return await session.resume_run(self.run_folder, run_options.RunOptions(home=self.home), limits)
 
     @property
     def run_folder(self) -> RunFolder:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.verification import Broken, Verification, verify
+from goalrunner.app.verification import Broken, Verification, verify_run
 from goalrunner.core.events import RECORD, MessageRecorded, VerdictRecorded, observations_of
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.records.event_log import encode, read_lines, read_records
@@ -21,7 +21,7 @@ from tests.support.logs import rechained
 
 
 async def verified(run: FinishedRun) -> Verification:
-    return await verify(run.folder, run.home, os.environ)
+    return await verify_run(run.folder, run.home, os.environ)
 
 
 async def broken(run: FinishedRun) -> Broken:

@@ -11,7 +11,7 @@ import pytest
 
 from goalrunner.checking.environment import Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
-from goalrunner.checking.plan import Plan, labels, make_plan
+from goalrunner.checking.plan import Plan, make_plan, plan_labels
 from goalrunner.checking.protection import BEFORE, COMPARED, Protection, StartFiles
 from goalrunner.snapshots.objects import Entry, EntryPair
 from goalrunner.snapshots.store import SnapshotStore
@@ -309,9 +309,9 @@ async def test_a_script_whose_output_is_compared_is_seen_as_the_agent_left_it_an
     plan = await _plan(_COMPARED, base, {"app.py": "print(3)\n"})
     assert not plan.differences
     assert not plan.originals.put
-    assert labels(plan, green=True) == ("checks changed: app.py",)
+    assert plan_labels(plan, green=True) == ("checks changed: app.py",)
     editable = Protection(editable=["*.py"], scripts=_COMPARED.scripts)
-    assert labels(await _plan(editable, base, {"app.py": "print(3)\n"}), green=True) == ()
+    assert plan_labels(await _plan(editable, base, {"app.py": "print(3)\n"}), green=True) == ()
 
 
 async def test_ignored_scripts_and_tests_that_changed_are_named() -> None:
@@ -319,7 +319,7 @@ async def test_ignored_scripts_and_tests_that_changed_are_named() -> None:
     changes = Changes(changed=("check.sh", "tests/log.txt", "tests/test_a.py", "notes.py"))
     ignored = cast("IgnoredContent", None)
     plan = await make_plan(Store(), _WORKSPACE, rules, ignored, changes, _start(_CALC), {})
-    assert labels(plan, green=True) == ("checks changed: check.sh, tests/test_a.py",)
+    assert plan_labels(plan, green=True) == ("checks changed: check.sh, tests/test_a.py",)
 
 
 async def test_a_folder_that_stands_before_a_file_of_a_check_is_hidden(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.checking import dependencies
-from goalrunner.checking.dependencies import Installed, inspect, labels
+from goalrunner.checking.dependencies import Installed, dependency_labels, inspect
 
 SITE = ".venv/lib/python3.11/site-packages"
 
@@ -81,7 +81,7 @@ def watch(root: Path, *folders: str) -> Differ:
         return {folder: installed for folder, installed in found.items() if installed}
 
     before = {folder: Installed(**json.loads(json.dumps(vars(one)))) for folder, one in look().items()}
-    return lambda: tuple(sorted(label for some in labels(before, look(), root).values() for label in some))
+    return lambda: tuple(sorted(label for some in dependency_labels(before, look(), root).values() for label in some))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.cli.main import main
 from goalrunner.goalfile.loading import load_goal
-from goalrunner.records.run_folder import list_runs
+from goalrunner.records.run_folder import run_summaries
 from tests.cli.test_afterwards import Terminal
 from tests.support.recordings import agent, recording, write_file
 
@@ -59,7 +59,7 @@ def _waiting(home: Path, own_home: Path) -> str:
     """Copy a home into the one of the test, go to the workspace of its run, and return the id of the run."""
     shutil.copytree(home, own_home, dirs_exist_ok=True)
     os.chdir(home.parent / "work")
-    return str(list_runs(own_home)[0]["run_id"])
+    return str(run_summaries(own_home)[0]["run_id"])
 
 
 def test_an_approval_without_run_shows_the_question_and_asks(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.records.run_folder import RunFolder, list_runs
+from goalrunner.records.run_folder import RunFolder, run_summaries
 from tests.cli.test_afterwards import Terminal
 
 GOAL = """\
@@ -65,7 +65,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> TwoProjects:
             (folder / "goal.toml").write_text(GOAL.format(name=f"the {folder.name} text", word="half"))
             patch.chdir(folder)
             assert main(["run", "--quiet"]) == 1
-    other_run, own_run = (RunFolder(home / "runs" / summary["run_id"]) for summary in list_runs(home))
+    other_run, own_run = (RunFolder(home / "runs" / summary["run_id"]) for summary in run_summaries(home))
     return TwoProjects(folders[0], own_run, folders[1], other_run, folders[2])
 
 
@@ -191,7 +191,7 @@ def test_resuming_a_complete_run_prints_its_outcome_again(
     monkeypatch.chdir(projects.third)
     (projects.third / "goal.toml").write_text(GOAL.format(name="it", word="done"))
     assert main(["run", "--quiet"]) == 0
-    newest = RunFolder(projects.own_run.path.parent / list_runs(projects.own_run.path.parents[1])[0]["run_id"])
+    newest = RunFolder(projects.own_run.path.parent / run_summaries(projects.own_run.path.parents[1])[0]["run_id"])
     before = newest.events.read_bytes(), newest.outcome.read_bytes()
     capsys.readouterr()
 

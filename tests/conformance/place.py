@@ -15,7 +15,7 @@ from typing import Any
 
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.session import finish
+from goalrunner.app.session import drive_to_end
 from goalrunner.core import events
 from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
@@ -99,7 +99,7 @@ class Place:
         self.assembly = prepare_run(
             Goal.model_validate(keys), RunOptions(home=self.home, environ=self.environ, observers=[self])
         )
-        outcome = await finish(self.assembly)
+        outcome = await drive_to_end(self.assembly)
         return Ran(outcome, tuple(self.records))
 
     def goal_file(self, **changes: Any) -> Path:

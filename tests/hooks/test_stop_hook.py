@@ -17,7 +17,7 @@ import pytest
 from goalrunner.cli.main import main
 from goalrunner.core.agent_preset import Preset
 from goalrunner.hooks.stop_hook import HookEvent
-from goalrunner.records.run_folder import list_runs
+from goalrunner.records.run_folder import run_summaries
 from tests.conformance.installed import missing, no_keys, search_path
 from tests.support.command_line import GOAL, environment
 from tests.support.fake_provider import SETTINGS, FakeProvider, run, say
@@ -74,7 +74,7 @@ def test_a_stop_is_blocked_until_the_goal_is_verified(project: Path, own_home: P
     assert "validator test: exit 1" in blocked["reason"]
     (project / "done").touch()
     assert "complete, verified in round 2" in called(project, "Stop")["systemMessage"]
-    (summary,) = list_runs(own_home)
+    (summary,) = run_summaries(own_home)
     assert (summary["status"], summary["iterations"], summary["labels"]) == ("complete", 2, [])
 
 
@@ -87,7 +87,7 @@ def test_tests_count_as_at_the_prompt_until_a_person_accepts_others(project: Pat
     (project / "new.py").write_text("")
     found = called(project, "Stop")
     assert "blocked, this waits for a person: a1 checks changed: test_it.py" in found["systemMessage"]
-    (summary,) = list_runs(own_home)
+    (summary,) = run_summaries(own_home)
     assert main(["approve", str(summary["run_id"])]) == 0
     assert "complete" in called(project, "Stop")["systemMessage"]
 
@@ -113,7 +113,7 @@ def test_a_run_whose_goal_file_was_changed_during_the_session_is_labelled(projec
     for session in ("s1", "another session"):
         called(project, "UserPromptSubmit", session)
         called(project, "Stop", session)
-    assert sorted(summary["labels"] for summary in list_runs(own_home)) == [[], [], ["goal changed"]]
+    assert sorted(summary["labels"] for summary in run_summaries(own_home)) == [[], [], ["goal changed"]]
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_the_run_of_another_folder_is_not_that_of_a_session(project: Path, tmp_p
 def test_without_a_goal_nothing_is_checked(project: Path, own_home: Path) -> None:
     (project / "goal.toml").unlink()
     assert called(project, "UserPromptSubmit") == called(project, "Stop") == {}
-    assert list_runs(own_home) == []
+    assert run_summaries(own_home) == []
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_the_next_prompt_after_a_verified_one_begins_a_run_of_its_own(project: P
     for _ in range(2):
         called(project, "UserPromptSubmit")
         assert "complete" in called(project, "Stop")["systemMessage"]
-    assert [summary["labels"] for summary in list_runs(own_home)] == [[], []]
+    assert [summary["labels"] for summary in run_summaries(own_home)] == [[], []]
 
 
 @pytest.mark.slow
@@ -188,7 +188,7 @@ def test_limits_count_by_session_and_a_stop_is_allowed_when_they_are_used_up(pro
     assert "not verified: capped" in last["systemMessage"]
     called(project, "UserPromptSubmit")
     assert "not checked: the goal's limits for this session are used up" in called(project, "Stop")["systemMessage"]
-    assert len(list_runs(own_home)) == 1
+    assert len(run_summaries(own_home)) == 1
     called(project, "UserPromptSubmit", "another session")
     assert called(project, "Stop", "another session")["decision"] == "block"
 
@@ -255,7 +255,7 @@ def test_a_judge_sees_the_tool_results_of_the_transcript(project: Path, tmp_path
     with transcript.open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     assert "complete" in called(project, "Stop", transcript_path=str(transcript))["systemMessage"]
-    (summary,) = list_runs(own_home)
+    (summary,) = run_summaries(own_home)
     assert summary["labels"] == ["rests on reports"]
 
 
@@ -284,7 +284,7 @@ def test_without_a_goal_and_in_a_run_of_goal_the_hook_is_silent(project: Path, o
     assert answered(event, project, GOALRUNNER_LAUNCH="token") == {}
     (project / "goal.toml").unlink()
     assert answered(event, project) == {}
-    assert list_runs(own_home) == []
+    assert run_summaries(own_home) == []
 
 
 @pytest.mark.agents
@@ -305,5 +305,5 @@ def test_claude_code_is_blocked_goes_on_and_stops(
         )
         assert (done.returncode, server.played) == (0, 3), done.stderr
     assert done.stdout.strip() == "Now it is done."
-    (summary,) = list_runs(own_home)
+    (summary,) = run_summaries(own_home)
     assert (summary["status"], summary["iterations"], summary["labels"]) == ("complete", 2, [])

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError, RunNotFound, UsageError
-from goalrunner.records.run_folder import RunFolder, find_run, goal_home, list_runs, new_run_id, newest_run
+from goalrunner.records.run_folder import RunFolder, find_run, goal_home, new_run_id, newest_run, run_summaries
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_a_damaged_summary_does_not_move_a_run_to_another_workspace(two_projects
 
 
 def test_runs_are_listed_newest_first(home: Path) -> None:
-    listed = list_runs(home)
+    listed = run_summaries(home)
 
     assert [run["run_id"] for run in listed] == ["k3aa-write-docs", "k3f9-make-parse", "zz11-make-fast"]
     assert listed[0] == {"run_id": "k3aa-write-docs", "status": "complete", "started_at": "2026-11-21T10:00:00+00:00"}
 
 
 def test_a_home_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
-    assert list_runs(tmp_path / "nothing") == []
+    assert run_summaries(tmp_path / "nothing") == []
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_run_that_cannot_be_read_is_listed_as_such(home: Path, content: bytes 
         folder.summary.write_bytes(content)
     os.utime(folder.path, (1_000_000_000, 1_000_000_000))
 
-    assert list_runs(home)[-1] == {
+    assert run_summaries(home)[-1] == {
         "run_id": "bad0-one",
         "status": "unreadable",
         "started_at": "2001-09-09T01:46:40.000+00:00",
@@ -285,7 +285,7 @@ def test_what_is_no_folder_is_no_run(home: Path) -> None:
     (home / "runs" / "notes.txt").write_text("")
     (home / "runs" / ".trash").mkdir()
 
-    assert len(list_runs(home)) == 3
+    assert len(run_summaries(home)) == 3
 
 
 def test_a_run_is_found_by_the_path_of_its_folder(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -303,7 +303,7 @@ def test_a_home_that_is_a_file_is_an_error_and_not_empty(tmp_path: Path) -> None
     (tmp_path / "other" / "runs").write_text("")
 
     with pytest.raises(UsageError, match=r"/home/runs cannot be read: not a directory"):
-        list_runs(tmp_path / "home")
+        run_summaries(tmp_path / "home")
     with pytest.raises(UsageError, match=r"/other/runs cannot be read: not a directory"):
         find_run(tmp_path / "other", "k3f9")
 
@@ -311,7 +311,7 @@ def test_a_home_that_is_a_file_is_an_error_and_not_empty(tmp_path: Path) -> None
 def test_a_run_is_found_from_a_folder_that_is_gone(
     home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = list_runs(home)[0]["run_id"]
+    name = run_summaries(home)[0]["run_id"]
     gone = tmp_path_factory.mktemp("gone")
     monkeypatch.chdir(gone)
     gone.rmdir()

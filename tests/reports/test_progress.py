@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from goalrunner.app.run_options import Callback
-from goalrunner.cli.drive import is_interactive, open_progress
+from goalrunner.cli.drive import can_redraw, open_progress
 from goalrunner.core import events
 from goalrunner.core.agent_ports import TextObserver
 from goalrunner.core.fold import apply
@@ -79,7 +79,7 @@ def test_nothing_is_printed_while_a_person_is_asked_and_a_note_follows_the_answe
     ],
 )
 def test_a_terminal_is_redrawn_unless_it_is_dumb_or_in_ci(environ: dict[str, str], live: bool) -> None:
-    assert is_interactive(Terminal(), environ) == live
+    assert can_redraw(Terminal(), environ) == live
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_closed_stream_does_not_end_the_run() -> None:
 
 
 def test_only_a_terminal_is_redrawn_and_not_a_quiet_one() -> None:
-    assert not is_interactive(io.StringIO(), {"TERM": "xterm-256color"})
+    assert not can_redraw(io.StringIO(), {"TERM": "xterm-256color"})
     assert not isinstance(open_progress(Terminal(), quiet=True), LiveProgress)
 
 

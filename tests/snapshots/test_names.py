@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.snapshots.objects import raw, shown
+from goalrunner.snapshots.objects import printable_path, raw
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from goalrunner.snapshots.objects import raw, shown
     ],
 )
 def test_a_name_is_shown_and_read_back(name: bytes, text: str) -> None:
-    assert shown(name) == text
+    assert printable_path(name) == text
     assert raw(text) == name
 
 
 @given(st.binary())
 def test_every_name_has_one_printable_form(name: bytes) -> None:
-    text = shown(name)
+    text = printable_path(name)
 
     assert text.isprintable()
     assert raw(text) == name
@@ -41,4 +41,4 @@ def test_every_name_has_one_printable_form(name: bytes) -> None:
 
 @given(st.binary(), st.binary())
 def test_two_names_never_share_a_form(one: bytes, other: bytes) -> None:
-    assert (shown(one) == shown(other)) == (one == other)
+    assert (printable_path(one) == printable_path(other)) == (one == other)

@@ -11,7 +11,7 @@ from typing import Any
 
 from goalrunner.app.build import prepare_run
 from goalrunner.app.run_options import RunOptions, judge_of
-from goalrunner.app.session import finish
+from goalrunner.app.session import drive_to_end
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.events import Record
@@ -139,7 +139,7 @@ class Arena:
             approver=approver,
         )
         assembly = prepare_run(wanted.model_copy(update={"judge": judge_of(wanted, judge_llm)}), options)
-        outcome = await finish(assembly)
+        outcome = await drive_to_end(assembly)
         return Ending(outcome, tuple(self.records), assembly.folder.path)
 
 

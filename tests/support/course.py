@@ -11,7 +11,7 @@ from typing import Any
 
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.session import aresume, arun
+from goalrunner.app.session import arun, resume_run
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.events import Record
@@ -92,7 +92,7 @@ class Course:
     ) -> GoalOutcome:
         """Go on; `ends` as for `run`. Whether nothing of what was known is lost is noted."""
         before = load_state(self.run_folder)
-        work = aresume(
+        work = resume_run(
             self.run_folder, RunOptions(home=self.home, observers=[self], approver=approver), limits, note=note
         )
         outcome = await self._await(work, ends)

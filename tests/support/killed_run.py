@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.verification import verify
+from goalrunner.app.verification import verify_run
 from goalrunner.core.events import Record, ToolResultRecorded
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
@@ -120,7 +120,7 @@ def same_end(place: Place, ended: Ended, *, results: int = 3, kills: int = 1) ->
     _nothing_done_twice(place, results, kills)
     _replays(place.records())
     assert place.folder is not None
-    verified = asyncio.run(verify(RunFolder(place.folder), place.home, os.environ))
+    verified = asyncio.run(verify_run(RunFolder(place.folder), place.home, os.environ))
     assert verified.broken is None, verified
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.model_chat import shorten, size
-from goalrunner.agents.toolbox import Described, Toolbox, refused, shown, tool_message
+from goalrunner.agents.toolbox import Described, Toolbox, refused, tool_message, tool_message_text
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError, one_line
 from goalrunner.core.goal_tables import DEFAULT_MAX_STEPS
@@ -157,7 +157,7 @@ class ChatConversation:
             return
         tool, text, *_ = self.toolbox.describe(call) if self.toolbox else Described()
         cut = ToolResult(call.id, tool, one_line(text), ("interrupted",), CUT.encode(), summary="interrupted")
-        self._add(tool_message(call.id, shown(known or await recorder.tool_result(cut))), recorder)
+        self._add(tool_message(call.id, tool_message_text(known or await recorder.tool_result(cut))), recorder)
 
     def checkpoint(self) -> tuple[object, ...]:
         """Return a copy of the messages, the system prompt and the model, without its usage."""
@@ -220,7 +220,7 @@ class ChatConversation:
             result = await self.toolbox.run(call, recorder.scratch)
         else:
             result = refused(call, tool, summary, "this conversation has no tools")
-        self._add(tool_message(call.id, shown(await recorder.tool_result(result))), recorder)
+        self._add(tool_message(call.id, tool_message_text(await recorder.tool_result(result))), recorder)
         if ending is not None:
             raise ending
 

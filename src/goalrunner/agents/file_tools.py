@@ -38,7 +38,7 @@ class ToolOutput:
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePlace:
     """Where tools work. `env` is the whole environment of commands; `secret` is a file that is never opened."""
 
     workspace: Path
@@ -65,15 +65,15 @@ class Tool(BaseModel):
         """Return the text under which the call is recorded: its first argument."""
         return str(next(value for _, value in self))
 
-    def file(self, place: Place) -> str | None:
+    def file(self, place: FilePlace) -> str | None:
         """Return the only path of the workspace that the call depends on; None if it may depend on any."""
         return None
 
-    def preview(self, place: Place) -> str:
+    def preview(self, place: FilePlace) -> str:
         """Return what the call would write, as a diff; empty if it writes no file itself."""
         return ""
 
-    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         """Do the work. Raise ToolError or OSError if that fails."""
         raise NotImplementedError
 
@@ -170,7 +170,7 @@ class FileTool(Tool):
 
     path: str = Field(description="Relative to the workspace, or absolute inside it.")
 
-    def file(self, place: Place) -> str:
+    def file(self, place: FilePlace) -> str:
         path = inside(place.workspace, self.path)
         name = path.relative_to(place.workspace).as_posix()
         if path == place.secret:
@@ -187,7 +187,7 @@ class ReadFile(FileTool):
     offset: int = Field(default=1, ge=1, description="First line, from 1.")
     limit: int = Field(default=_MOST_LINES, ge=1, description="Number of lines.")
 
-    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         path = inside(place.workspace, self.path, exists=True)
         if path.is_dir():
             names = sorted(f"{entry.name}/\n" if entry.is_dir() else f"{entry.name}\n" for entry in path.iterdir())
@@ -228,13 +228,13 @@ class ChangingTool(FileTool):
         """Return what would be written. Raise ToolError or OSError if that is not possible."""
         raise NotImplementedError
 
-    def preview(self, place: Place) -> str:
+    def preview(self, place: FilePlace) -> str:
         try:
             return self.change(place.workspace).diff.text
         except (ToolError, OSError) as error:
             return f"not possible in the present state: {error}\n"
 
-    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         change = self.change(place.workspace)
         replace(change.path, change.data, change.mode)
         return ToolOutput(change.facts, change.diff.text.encode(), change.diff.summary)

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from goalrunner.agents.file_tools import (
     EditFile,
-    Place,
+    FilePlace,
     ReadFile,
     Scratch,
     Tool,
@@ -46,7 +46,7 @@ class Shell(Tool):
     command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
     timeout: float = Field(default=120, gt=0, description=f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}.")
 
-    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         line = self.command
         timeout = min(self.timeout, LONGEST_TIMEOUT)
         with running(self.name, line, scratch(".out")) as out:
@@ -78,7 +78,7 @@ class NoteTool(Tool):
     writes = False
     reply: ClassVar[bytes]
 
-    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         return ToolOutput(("noted",), self.reply, "noted")
 
 
@@ -94,7 +94,7 @@ class ReportBlocked(NoteTool):
     )
 
 
-class Ask(NoteTool):
+class AskTool(NoteTool):
     """A question to a person, which is kept as an open question of the run."""
 
     name = "ask"
@@ -110,7 +110,7 @@ Step = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 ObservationId = Annotated[str, Field(pattern=r"^o[1-9][0-9]{0,9}$")]
 
 
-class Plan(NoteTool):
+class PlanTool(NoteTool):
     """A plan. A step counts as done only if a result shows it."""
 
     name = "plan"
@@ -128,7 +128,7 @@ class Plan(NoteTool):
     )
     stop_reason: str = Field(default="", max_length=500, description="Why you may stop, where you think so.")
 
-    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         plan = PlanProposed(
             current=one_line(self.current),
             pending=tuple(map(one_line, self.pending)),
@@ -169,9 +169,9 @@ class Toolbox:
         names: Sequence[str] | None = None,
     ) -> None:
         self.workspace = Path(os.path.realpath(workspace))
-        self._place = Place(self.workspace, launcher, dict(env), secret)
+        self._place = FilePlace(self.workspace, launcher, dict(env), secret)
         chosen = [tool for tool in (Shell, ReadFile, WriteFile, EditFile) if names is None or tool.name in names]
-        self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in (*chosen, ReportBlocked, Ask, Plan)}
+        self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in (*chosen, ReportBlocked, AskTool, PlanTool)}
         self.specs = tuple(map(_spec, self._tools.values()))
         """The specifications of the tools for a model."""
 
@@ -266,7 +266,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = {code: "�" for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
 
 
-def shown(recorded: Recorded) -> str:
+def tool_message_text(recorded: Recorded) -> str:
     """Return the text of a tool message: the result's id and facts, then its output, truncated."""
     facts = ", ".join(recorded.observation.facts)
     heading = f"[{recorded.observation.id}] ({facts})" if facts else f"[{recorded.observation.id}]"

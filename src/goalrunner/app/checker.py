@@ -21,7 +21,7 @@ from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
-from goalrunner.checking.plan import Plan, labels, make_plan
+from goalrunner.checking.plan import Plan, make_plan, plan_labels
 from goalrunner.checking.protection import COMPARED, Protection, StartFiles
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.labels import Label
@@ -33,7 +33,7 @@ from goalrunner.engine.journal import Answer, check_run
 from goalrunner.engine.snapshot_tracker import Flakiness, Results, flaky_red
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
-from goalrunner.snapshots.objects import EntryPair, shown
+from goalrunner.snapshots.objects import EntryPair, printable_path
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.check_files import scripts_at_start
@@ -184,7 +184,7 @@ class CheckRunner:
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
         answers, missing = complete(results.answers, self._base, self._known_rules(), self._start, free)
         green = bool(answers) and all(result.passed for result, _ in answers)
-        found = [*labels(plan, green=green), *needed]
+        found = [*plan_labels(plan, green=green), *needed]
         if results.flaky:
             found.append(Label.FLAKY.about(", ".join(results.flaky)))
         if results.changed:
@@ -211,7 +211,7 @@ class CheckRunner:
 
     def _is_in_snapshot(self, path: str) -> bool:
         """Return whether the snapshot that is being checked contains a path of the disk."""
-        name = shown(os.fsencode(path))
+        name = printable_path(os.fsencode(path))
         return self._changed[name][1] is not None if name in self._changed else name in self._start.paths
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:

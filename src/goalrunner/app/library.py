@@ -21,7 +21,7 @@ from goalrunner.app.external_agent import built_in_conversation
 from goalrunner.app.goal_models import goal_judge, goal_redactor, redacted_events, withheld
 from goalrunner.app.previous_run import LoadedRun, Reference, frozen_goal, load_run, run_folder
 from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, goal_tables_of, judge_of, options_of
-from goalrunner.app.session import EarlierRun, Limits, finish
+from goalrunner.app.session import EarlierRun, Limits, drive_to_end
 from goalrunner.core.agent_ports import Conversation, Message
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
@@ -104,7 +104,7 @@ async def arun_goal(
             "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
             "or use chat_conversation, or remove the setting",
         )
-    return await finish(prepare_conversation(goal, given, cast(Conversation, conversation)))
+    return await drive_to_end(prepare_conversation(goal, given, cast(Conversation, conversation)))
 
 
 def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversation) -> PreparedRun:
@@ -138,7 +138,7 @@ async def aresume(
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))
     earlier = load_earlier(run, conversation, judge_llm, options)
-    return earlier.completed() or await finish(await earlier.resume())
+    return earlier.completed() or await drive_to_end(await earlier.resume())
 
 
 def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: RunKeywords) -> EarlierRun:

@@ -24,7 +24,7 @@ from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import DAEMONS
 from goalrunner.snapshots.git import ask_git
-from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.objects import printable_path
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.check_files import check_files
 from goalrunner.validators.command_lines import missing_program, syntax_error
@@ -167,11 +167,11 @@ def listed_files(workspace: Path, environ: Mapping[str, str], *arguments: str) -
     code, output, _ = ask_git(workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0)
     if code == 0:
         names = sorted(set(output.split(b"\0")) - {b""})
-        return [os.fsdecode(name) if "--ignored" in arguments else shown(name) for name in names]
+        return [os.fsdecode(name) if "--ignored" in arguments else printable_path(name) for name in names]
     found = []
     for folder, folders, files in os.walk(workspace) if "--ignored" not in arguments else ():
         folders[:] = sorted(name for name in folders if name not in (".git", "node_modules", ".venv"))
-        found += [shown(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace))) for name in sorted(files)]
+        found += [printable_path(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace))) for name in sorted(files)]
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from goalrunner.app.doctor import BaselineResult
 from goalrunner.app.project import InstalledAgent, Project
 from goalrunner.core.goal import Goal
-from goalrunner.goalfile.loading import current_folder
+from goalrunner.goalfile.loading import resolved_current_folder
 
 GREEN_TESTS = "Make the tests pass."
 
@@ -27,7 +27,7 @@ class Proposal:
 
     @property
     def goal(self) -> Goal:
-        workspace = {"path": str(current_folder()), "editable": self.project.editable}
+        workspace = {"path": str(resolved_current_folder()), "editable": self.project.editable}
         return Goal(objective=GREEN_TESTS, validator=self.command, workspace=workspace)
 
     def unimported_module(self, baseline: BaselineResult) -> str:

@@ -15,8 +15,8 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.outcome import FINAL
 from goalrunner.core.summary import SnapshotHistory
-from goalrunner.records.files import finish, is_written, unfinished
-from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, list_runs
+from goalrunner.records.files import finish_removals, is_written, unfinished
+from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, run_summaries
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import find_snapshot, keeps, last_used, put_aside, remove_store, shrink, store_name
 from goalrunner.snapshots.repositories import Start
@@ -163,7 +163,7 @@ class OldRun:
 def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
     """Return the runs that ended longer ago than that, oldest first, without those that run or wait for a person."""
     found = []
-    for summary in reversed(list_runs(home)):
+    for summary in reversed(run_summaries(home)):
         folder = RunFolder(home / RUNS / str(summary["run_id"]))
         if summary.get("stop_reason") in _WAITING or is_written(folder.events):
             continue
@@ -200,13 +200,15 @@ class Pruned:
     left: list[str] = field(default_factory=list)  # why other snapshots were not removed
 
 
-def prune(home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since: float, *, dry_run: bool) -> Pruned:
+def prune_runs(
+    home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since: float, *, dry_run: bool
+) -> Pruned:
     """Remove runs, and the snapshots that no run needs and that are older than `since`, in seconds since 1970."""
     folders = (home / RUNS, home / "stores", home / CHECKS)
     checks = _ended_checks(home, since)
     if dry_run:
         return Pruned(sum(len(unfinished(folder)) for folder in folders) + len(checks))
-    done = Pruned(sum(map(finish, folders)) + len(checks))
+    done = Pruned(sum(map(finish_removals, folders)) + len(checks))
     for folder in (*checks, *(run.folder for run in found)):
         remove_run(home, folder)
     workspaces = _workspaces(home)
@@ -234,7 +236,7 @@ def _ended_checks(home: Path, since: float) -> list[RunFolder]:
 def _workspaces(home: Path) -> dict[str, str]:
     """Return the workspace of each run by its summary; empty if it is not known. A run without events has no snapshots."""
     workspaces = {}
-    for summary in list_runs(home):
+    for summary in run_summaries(home):
         run_id, workspace = str(summary["run_id"]), str(summary.get("workspace") or "")
         if workspace or not RunFolder(home / RUNS / run_id).is_empty:
             workspaces[run_id] = workspace

@@ -79,13 +79,13 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
     with _signals() as watch:
         prepared = prepare_run(goal, options)
         try:
-            return await finish(prepared, watch)
+            return await drive_to_end(prepared, watch)
         finally:
             if not (options.keeps_run or prepared.folder.has_traceback):
                 remove_run(options.home, prepared.folder)
 
 
-async def aresume(folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "") -> GoalOutcome:
+async def resume_run(folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "") -> GoalOutcome:
     """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
 
     If the run is complete, return its outcome, so that a retry is safe. Raise GoalError if it cannot be resumed: it was
@@ -95,10 +95,10 @@ async def aresume(folder: RunFolder, options: RunOptions, limits: Limits, *, not
     if (outcome := earlier.completed()) is not None:
         return outcome
     with _signals() as watch:
-        return await finish(await earlier.resume(), watch)
+        return await drive_to_end(await earlier.resume(), watch)
 
 
-async def finish(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalOutcome:
+async def drive_to_end(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalOutcome:
     """Drive a run to its end, write its outcome whatever that is, and return it."""
     task = asyncio.create_task(prepared.run.drive(), context=context_with(prepared.run.recorder.show))
     await asyncio.sleep(0)  # so that the run has begun before anything can cancel it

@@ -61,7 +61,7 @@ class _Damage(Exception):
     """Raised with the fields of `Broken`."""
 
 
-async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> Verification:
+async def verify_run(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> Verification:
     """Check a run's folder up to the first damage. `home` is where snapshots are kept."""
     verifier = _Verifier(folder, home, environ)
     try:

@@ -23,7 +23,7 @@ from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import clear
 from goalrunner.snapshots.git import ask_git, content
-from goalrunner.snapshots.objects import ONE_PACK, shown
+from goalrunner.snapshots.objects import ONE_PACK, printable_path
 from goalrunner.snapshots.store import SnapshotStore
 
 ROOM, ROOM_TMP = "now", "tmp"
@@ -100,7 +100,7 @@ class FreshCheckout:
                 link = Path(folder, name)
                 if link.is_symlink() and link.resolve().is_relative_to(self._store.workspace):
                     raise EnvironmentFailed(
-                        f"{shown(os.fsencode(link.relative_to(path)))} is a link into the live workspace "
+                        f"{printable_path(os.fsencode(link.relative_to(path)))} is a link into the live workspace "
                         f"({link.resolve()}), not into the checkout",
                         "make the link relative, or remove it",
                         permanent=True,

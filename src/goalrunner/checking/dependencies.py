@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.git import content
-from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.objects import printable_path
 
 _CACHE_FOLDERS = frozenset(name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1])
 _NODE_CACHES = (
@@ -153,7 +153,9 @@ def _is_editable(direct_url: str, workspace: str) -> bool | None:
         return None
 
 
-def labels(before: Mapping[str, Installed], after: Mapping[str, Installed], workspace: Path) -> dict[str, list[str]]:
+def dependency_labels(
+    before: Mapping[str, Installed], after: Mapping[str, Installed], workspace: Path
+) -> dict[str, list[str]]:
     """Return labels for what differs in the folders of the start: "+httpx 0.28", "code of requests changed".
 
     Folders without a difference are left out.
@@ -166,7 +168,7 @@ def labels(before: Mapping[str, Installed], after: Mapping[str, Installed], work
         else:
             some = [f"{root} removed"]
         if some:
-            found[root] = [shown(os.fsencode(label)) for label in some]
+            found[root] = [printable_path(os.fsencode(label)) for label in some]
     return found
 
 

@@ -23,7 +23,7 @@ from goalrunner.core.errors import GoalError, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import remove, write_whole
 from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.objects import printable_path
 
 T = TypeVar("T")
 _FREE_BYTES = 1_000_000
@@ -94,7 +94,7 @@ class OpenEnvironment(ABC):
 
         def copied(path: str) -> bool:
             with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
-                return wanted.match(shown(os.fsencode(path))) and copy_into(self.files, self.target, path)
+                return wanted.match(printable_path(os.fsencode(path))) and copy_into(self.files, self.target, path)
 
         return await to_its_end(asyncio.to_thread(lambda: tuple(filter(copied, self.written()))))
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from goalrunner.checking.dependencies import Installed, bytecode_in, inspect, labels, written_since
+from goalrunner.checking.dependencies import Installed, bytecode_in, dependency_labels, inspect, written_since
 from goalrunner.checking.environment import File, read_whole
 from goalrunner.checking.ignored_classes import MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
 from goalrunner.core.errors import WorkspaceError, os_errors
@@ -114,7 +114,7 @@ class IgnoredContent:
         new = _appeared(now, start, there.keys() - start.files.keys())
         known = {root for root, (kind, _) in start.roots.items() if kind == "dependencies"}
         packages = self._installed(known | now.dependencies)
-        found = labels(start.packages, packages, self._workspace) if packages != start.packages else {}
+        found = dependency_labels(start.packages, packages, self._workspace) if packages != start.packages else {}
         found |= {folder: [f"+{folder}"] for folder in now.dependencies - known}
         caches = [path for path in build if path.endswith(CACHE)]
         caches += (path for root in known for path in bytecode_in(self._workspace, root))

@@ -35,7 +35,7 @@ from goalrunner.checking.journal import (
     lock,
     modes_of,
 )
-from goalrunner.checking.undo import Undo, Watchdog, undo
+from goalrunner.checking.undo import Undo, UndoWatchdog, undo
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
@@ -91,7 +91,7 @@ class InPlaceCheck(OpenEnvironment):
         self.path = self.room = self.files = parent.store.workspace
         self._folder = checks_folder(parent.home) / secrets.token_hex(8)
         self._handle = -1
-        self._watchdog: Watchdog | None = None
+        self._watchdog: UndoWatchdog | None = None
         self._snapshot: Snapshot | None = None
         self.journal: Journal | None = None
 
@@ -144,7 +144,7 @@ class InPlaceCheck(OpenEnvironment):
                 os.close(self._handle)
             raise
         self.journal, self.target = journal, journal.outputs
-        self._watchdog = Watchdog(self._folder, self._handle)
+        self._watchdog = UndoWatchdog(self._folder, self._handle)
         _set_aside(journal.moves)
         copies = tuple(f"{move.path}/" for move in journal.moves if move.copy)
         for layer in self._layers:  # other paths were set aside

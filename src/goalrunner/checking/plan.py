@@ -139,7 +139,7 @@ def on_disk(path: str) -> str:
     return os.fsdecode(raw(path))
 
 
-def labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
+def plan_labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
     """Return what weakens a completion that rests on this plan."""
     found = []
     if plan.allowed:

@@ -173,7 +173,7 @@ _PATIENCE = 15.0
 """Seconds in which git of the runner must have ended."""
 
 
-class Watchdog:
+class UndoWatchdog:
     """The process that undoes a check if this process is killed. It also holds the lock of the journal, `handle`."""
 
     def __init__(self, folder: Path, handle: int) -> None:

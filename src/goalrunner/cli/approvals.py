@@ -17,7 +17,7 @@ from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.records.run_folder import RunFolder, list_runs, read_summary, runs_of
+from goalrunner.records.run_folder import RunFolder, read_summary, run_summaries, runs_of
 from goalrunner.reports import layout
 from goalrunner.reports.layout import home_path, printable, printable_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
@@ -89,7 +89,7 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
     if reference is not None:
         return runs.find(reference)
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
-    every = list_runs(runs.home())
+    every = run_summaries(runs.home())
     waiting = _open(runs_of(every, runs.current_folder()), verb)
     ended = [one.run_id for one in waiting if one.status != "running"]
     if len(ended) == 1:

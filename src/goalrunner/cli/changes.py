@@ -134,7 +134,7 @@ def prune(
         asked = f"Remove {number} for good? [y/N]"
         if not output.confirmed(asked, f"{number} would be removed for good", hint, "nothing was removed"):
             return 0
-    done = run_snapshots.prune(home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run)
+    done = run_snapshots.prune_runs(home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run)
     if json:
         names = [run.folder.run_id for run in old_runs]
         why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in old_runs}

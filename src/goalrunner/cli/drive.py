@@ -82,7 +82,7 @@ def open_progress(
     """Return live progress for a terminal, and plain lines for other streams."""
     from goalrunner.reports.progress import Progress
 
-    if is_interactive(stream, environ) and not quiet:
+    if can_redraw(stream, environ) and not quiet:
         from goalrunner.reports.live import LiveProgress  # not at the top: a pipe does not need Rich
 
         return LiveProgress(stream, place, environ=environ)
@@ -90,7 +90,7 @@ def open_progress(
     return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ))
 
 
-def is_interactive(stream: TextIO, environ: Mapping[str, str]) -> bool:
+def can_redraw(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
     try:
         return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not _is_set(environ, "CI")

@@ -87,9 +87,9 @@ def of_folder() -> Path | None:
 def _proposed(values: Mapping[str, Any]) -> str:
     """Return the test command of the project as the validator; a person at a terminal can reject it."""
     from goalrunner.app.project import Project, detect_project
-    from goalrunner.goalfile.loading import current_folder
+    from goalrunner.goalfile.loading import resolved_current_folder
 
-    folder = current_folder() / (values.get("workspace.path") or "")
+    folder = resolved_current_folder() / (values.get("workspace.path") or "")
     project = detect_project(folder, os.environ) if folder.is_dir() else Project()
     if not project.commands:
         raise UsageError(

@@ -20,7 +20,7 @@ from goalrunner.core.errors import ExitCode, UsageError, os_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
-from goalrunner.goalfile.loading import current_folder
+from goalrunner.goalfile.loading import resolved_current_folder
 from goalrunner.reports.layout import home_path
 from goalrunner.reports.readiness import baseline_lines, readiness_lines, readiness_value
 
@@ -137,7 +137,7 @@ def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> 
 
 def _detected(proposal: Proposal) -> Iterator[str]:
     """Yield what was detected, as lines for a person."""
-    folder = str(current_folder())
+    folder = str(resolved_current_folder())
     yield f"workspace  {home_path(folder)} · {workspace_state(folder)}"
     yield f"validator  {proposal.command}{f' ({proposal.why})' if proposal.why else ''}"
     others = [f"{item.command} ({item.why})" for item in proposal.project.commands if item.command != proposal.command]
@@ -146,7 +146,7 @@ def _detected(proposal: Proposal) -> Iterator[str]:
     none = "none is installed, and no key is set; goal agents lists what to install"
     yield f"agent      {proposal.agent or none}"
     yield f"judge      {proposal.judge or 'none; the validator decides'}"
-    yield f"sandbox    {sandbox_finding(current_folder(), os.environ).message}"
+    yield f"sandbox    {sandbox_finding(resolved_current_folder(), os.environ).message}"
 
 
 def _checked(proposal: Proposal) -> BaselineResult:
@@ -160,7 +160,7 @@ def _checked(proposal: Proposal) -> BaselineResult:
 
 def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> Proposal:
     """Return the values of the options, else those that are detected. Raise UsageError without a command."""
-    project, why = detect_project(current_folder(), os.environ), ""
+    project, why = detect_project(resolved_current_folder(), os.environ), ""
     if command is None and project.commands:
         command, why = project.commands[0].command, project.commands[0].why
     elif command is None:

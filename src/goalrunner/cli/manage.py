@@ -53,7 +53,7 @@ def agents(goal: GoalFile = None, json: options.Json = False) -> int:
 
 
 def doctor(
-    agent: Annotated[Text, argument("AGENT", "Default: GOAL_AGENT, or the goal's.", options.agent_names)] = None,
+    agent: Annotated[Text, argument("AGENT", "Default: GOAL_AGENT, or the goal's.", options.agent_completions)] = None,
     goal: GoalFile = None,
     try_: Annotated[bool, flag("--try", "Also run one real round in a temporary folder, which costs tokens.")] = False,
     json: options.Json = False,

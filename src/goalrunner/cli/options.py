@@ -24,10 +24,10 @@ File = Path | None
 
 def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield the ids of runs, newest first, with status and objective."""
-    from goalrunner.records.run_folder import goal_home, list_runs
+    from goalrunner.records.run_folder import goal_home, run_summaries
 
     try:
-        summaries = list_runs(goal_home(os.environ))
+        summaries = run_summaries(goal_home(os.environ))
     except GoalError:
         return
     for summary in summaries:
@@ -35,7 +35,7 @@ def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
             yield str(summary["run_id"]), f"{summary.get('status', '')}: {summary.get('objective', '')}"
 
 
-def agent_names(incomplete: str) -> list[str]:
+def agent_completions(incomplete: str) -> list[str]:
     """Return the names of agents."""
     from goalrunner.agents import external_agents
 
@@ -115,7 +115,7 @@ Run = Annotated[Text, argument("RUN", "Id of a run or its beginning; default: th
 Json = Annotated[bool, flag("--json", "Print the result as JSON.")]
 NoPager = Annotated[bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")]
 Yes = Annotated[bool, flag("--yes", "Do not ask.", "-y")]
-Agent = Annotated[Text, option("NAME", "The agent, such as claude; goal agents lists them.", values=agent_names)]
+Agent = Annotated[Text, option("NAME", "The agent, such as claude; goal agents lists them.", values=agent_completions)]
 Judge = Annotated[Text, option("NAME", "The judge's model.")]
 Format = Annotated[Text, option("NAME", "Its format; goal status --list-formats lists them.", "--format")]
 

@@ -132,7 +132,7 @@ def resume(
     cannot be resumed.
     """
     from goalrunner.app.run_options import RunOptions
-    from goalrunner.app.session import aresume
+    from goalrunner.app.session import resume_run
     from goalrunner.goalfile.loading import resolve_limits
 
     keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}
@@ -141,7 +141,7 @@ def resume(
     folder = runs.find(run)
     copy = output.ResultFile(output_file) if output_file is not None else None
     return drive(
-        lambda options: aresume(folder, options, limits, note=note),
+        lambda options: resume_run(folder, options, limits, note=note),
         RunOptions(home=runs.home()),
         copy,
         open_files(junit, summary, gitlab),

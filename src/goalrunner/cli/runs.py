@@ -65,7 +65,7 @@ def list_runs(
     """Print the runs of this workspace, or those of all workspaces, newest first; return 0."""
     from goalrunner.reports.tables import listing_text
 
-    every = run_folder.list_runs(home())
+    every = run_folder.run_summaries(home())
     here = every if everywhere else run_folder.runs_of(every, current_folder())
     listed = [values for values in here if chosen(RunSummary.read(values))][:limit]
     if json:

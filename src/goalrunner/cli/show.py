@@ -16,7 +16,7 @@ from goalrunner.cli.options import COUNT, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, RecordError, UsageError
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.files import is_written
-from goalrunner.records.run_folder import list_runs, read_summary
+from goalrunner.records.run_folder import read_summary, run_summaries
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import TranscriptRef
@@ -74,7 +74,7 @@ def show(
     elif json:
         from goalrunner.app.previous_run import sub_goals
 
-        below = [summary for _, summary in sub_goals(folder.run_id, list_runs(folder.path.parents[1]))]
+        below = [summary for _, summary in sub_goals(folder.run_id, run_summaries(folder.path.parents[1]))]
         contents = {"summary": _value(folder.summary), "outcome": _value(folder.outcome)}
         output.say({"path": str(folder.path), **contents, "sub_goals": below})
     else:
@@ -88,7 +88,7 @@ def show(
             columns=output.columns(),
         ):
             output.say(piece)
-        output.say(output.terminal_text(family_lines(folder.run_id, list_runs(folder.path.parents[1]))))
+        output.say(output.terminal_text(family_lines(folder.run_id, run_summaries(folder.path.parents[1]))))
     return 0
 
 
@@ -188,6 +188,6 @@ def verify(run: options.Run = None, json: options.Json = False) -> int:
     from goalrunner.app import verification
     from goalrunner.reports.show import verification_text, verification_value
 
-    done = main.wait_for(verification.verify(runs.find(run), runs.home(), os.environ))
+    done = main.wait_for(verification.verify_run(runs.find(run), runs.home(), os.environ))
     output.say(verification_value(done) if json else verification_text(done))
     return int(ExitCode.FAILED if done.broken else ExitCode.COMPLETE)

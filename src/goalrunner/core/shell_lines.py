@@ -73,14 +73,14 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Line:
+class ShellLine:
     """The commands of a line in their order, and whether it has substitutions, such as `$(...)`."""
 
     commands: tuple[Command, ...]
     substitutes: bool
 
 
-def read_line(text: str) -> Line:
+def read_line(text: str) -> ShellLine:
     """Return the commands of a line. Raise UnreadableError."""
     if len(text) > _LONGEST or "\0" in text:
         raise UnreadableError("it is too long, or contains a null character")
@@ -88,7 +88,7 @@ def read_line(text: str) -> Line:
     splitter = _Splitter()
     for part, is_word in tokens:
         splitter.add(part, is_word)
-    return Line(tuple(splitter.finish()), tokens.substitutes)
+    return ShellLine(tuple(splitter.finish()), tokens.substitutes)
 
 
 class _Tokens:

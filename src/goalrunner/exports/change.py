@@ -17,7 +17,7 @@ from goalrunner.core.observation import Change
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.git import Repository, enclosing, git_environment, git_program
-from goalrunner.snapshots.objects import raw, shown
+from goalrunner.snapshots.objects import printable_path, raw
 from goalrunner.snapshots.repositories import Start
 
 _PATCH = (
@@ -164,7 +164,7 @@ class RunChange:
         for row in listed.split(b"\0")[:-1]:
             meta, name = row.split(b"\t", 1)
             mode, _, blob = meta.decode().split()
-            path = shown(name.removeprefix(os.fsencode("".join(within))))
+            path = printable_path(name.removeprefix(os.fsencode("".join(within))))
             if mode == "160000":
                 submodules += (f"{path}/",)
             else:

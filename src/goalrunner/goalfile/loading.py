@@ -40,7 +40,7 @@ def resolve_goal(
     With `runnable=False`, model, validator and judge may be missing.
     Raise GoalFileError with all problems. Whether keys fit the agent is checked only if all values are valid.
     """
-    here = current_folder()
+    here = resolved_current_folder()
     problems = Problems()
     file = file_layer(table, ValueSource(problems, base or here, positions))
     layer = _with_environment(_options(overrides, here, problems), file, environ, here, problems)
@@ -61,7 +61,7 @@ def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, .
     Raise GoalFileError with all problems at once.
     """
     problems = Problems()
-    layer = _options(options, current_folder(), problems)
+    layer = _options(options, resolved_current_folder(), problems)
     goal = _validated({"objective": "limits", **layer.table()}, layer, problems)
     problems.raise_any("")
     return {str(key[-1]): attrgetter(".".join(map(str, key)))(goal) for key in layer.values}
@@ -153,7 +153,7 @@ def _check_workspace(layer: GoalLayer, problems: Problems) -> None:
         spot.wrong(f"{shown} cannot be entered or read: permission denied")
 
 
-def current_folder() -> Path:
+def resolved_current_folder() -> Path:
     """Return the current folder. Raise UsageError if it was removed."""
     try:
         return Path.cwd().resolve()

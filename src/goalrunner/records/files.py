@@ -267,7 +267,7 @@ def unfinished(folder: Path) -> list[Path]:
     return sorted(path for path in found if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
 
 
-def finish(folder: Path) -> int:
+def finish_removals(folder: Path) -> int:
     """Remove what interrupted removals left; return how many. What cannot be removed stays."""
     found = unfinished(folder)
     for path in found:

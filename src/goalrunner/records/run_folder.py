@@ -242,7 +242,7 @@ def newest_run(home: Path, folder: Path) -> RunFolder:
 
     Raise RunNotFound, which names the newest run elsewhere, and UsageError if the runs cannot be listed.
     """
-    summaries = list_runs(home)
+    summaries = run_summaries(home)
     if not summaries:
         raise _no_run_at_all(home)
     runs = runs_of(summaries, folder)
@@ -283,7 +283,7 @@ def _no_run_at_all(home: Path) -> RunNotFound:
     return RunNotFound(f"there is no run in {home}", "goal run GOAL_FILE starts one")
 
 
-def list_runs(home: Path) -> list[dict[str, Any]]:
+def run_summaries(home: Path) -> list[dict[str, Any]]:
     """Return the summary of each run (`summary.json`), newest first.
 
     A run whose summary is missing or damaged has `run_id`, `status` "unreadable", `started_at` (its folder's time),

@@ -11,7 +11,7 @@ from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ELLIPSIS, SHORT_ID, Fact, home_path, lines_text, printable, table
-from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.objects import printable_path
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _HEADER = "diff --git "
@@ -83,7 +83,7 @@ def _path_of(pair: str) -> str:
     raw = name.encode(errors="surrogateescape")
     if name.startswith('"'):
         raw = raw[1:-1].decode("unicode_escape").encode("latin-1")  # bytes without an escape stay as they are
-    return shown(raw.removeprefix(b"a/"))
+    return printable_path(raw.removeprefix(b"a/"))
 
 
 def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:

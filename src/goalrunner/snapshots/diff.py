@@ -15,7 +15,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
 from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.objects import Entry, EntryPair, object_id, raw, shown
+from goalrunner.snapshots.objects import Entry, EntryPair, object_id, printable_path, raw
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -58,7 +58,7 @@ class SnapshotReader:
     async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the entry of every path of a snapshot. Raise WorkspaceError if it is not in the store."""
         rows = await self._rows_of(snapshot)
-        kept = {shown(path): Entry(mode.decode(), blob.decode()) for mode, blob, path in rows}
+        kept = {printable_path(path): Entry(mode.decode(), blob.decode()) for mode, blob, path in rows}
         return {**kept, **await self.unstored(snapshot)}
 
     async def unstored(self, snapshot: Snapshot) -> Mapping[str, Entry]:
@@ -73,7 +73,7 @@ class SnapshotReader:
         """
         listed = await self.git.ask("ls-tree", "-z", "--full-tree", snapshot.tree, b"content/" + raw(path))
         for _, blob, name in _LISTED.findall(listed):
-            if shown(name) == path:
+            if printable_path(name) == path:
                 return (await self.contents({blob.decode(): path}))[blob.decode()]
         if path in await self.unstored(snapshot):
             raise WorkspaceError(f"{path} is in the snapshot only as a hash; its content was not stored")
@@ -91,10 +91,10 @@ class SnapshotReader:
         rows = await self._rows_of(snapshot)
         text = b"\0".join(name for _, _, name in rows).decode(errors="surrogateescape")
         if "\\" in text or not text.replace("\0", "").isprintable():
-            paths = [shown(name) for _, _, name in rows]
+            paths = [printable_path(name) for _, _, name in rows]
         else:
             paths = text.split("\0") if rows else []
-        links = {shown(name): blob.decode() for mode, blob, name in rows if mode == b"120000"}
+        links = {printable_path(name): blob.decode() for mode, blob, name in rows if mode == b"120000"}
         targets = await self.contents({blob: path for path, blob in links.items()})
         unstored = await self.unstored(snapshot)
         return [*paths, *unstored], {path: os.fsdecode(targets[blob]) for path, blob in links.items()}
@@ -154,7 +154,7 @@ class SnapshotReader:
         trees = (f"{old.tree}:content", f"{new.tree}:content")
         output = await self.git.ask("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", *trees)
         rows = [row.split(b"\t", 2) for row in output.split(b"\0")[:-1]]
-        kept = [(row[0], row[1]) for row in rows if not self._passing.match(shown(row[2]))]
+        kept = [(row[0], row[1]) for row in rows if not self._passing.match(printable_path(row[2]))]
         added, removed = ([int(row[side]) for row in kept if row[side].isdigit()] for side in (0, 1))
         return DiffStat(files=len(kept), added=sum(added), removed=sum(removed))
 
@@ -223,7 +223,7 @@ class SnapshotReader:
             sides = [
                 f"{row[one].decode()} {row[one + 2].decode()}" if row[one + 2].strip(b"0") else "" for one in (1, 2)
             ]
-            path = _MANIFEST if row[5] == b"unstored" else shown(row[5].removeprefix(b"content/"))
+            path = _MANIFEST if row[5] == b"unstored" else printable_path(row[5].removeprefix(b"content/"))
             steps[-1][path] = (sides[0], sides[1])
         if len(steps) != len(pairs):
             raise GitFailed(f"a snapshot cannot be read: a tree is not in {self.git.store}")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.snapshots.objects import Entry, shown
+from goalrunner.snapshots.objects import Entry, printable_path
 
 LARGE = 50_000_000
 """Bytes; a larger file is hashed, not stored."""
@@ -124,7 +124,7 @@ def content_hash(place: bytes, mode: int) -> bytes:
 
 def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
     """Return the entries without content as JSON."""
-    rows = {shown(path): [entry.mode, entry.blob] for path, entry in unstored.items()}
+    rows = {printable_path(path): [entry.mode, entry.blob] for path, entry in unstored.items()}
     return json.dumps(rows, sort_keys=True, indent=0).encode()
 
 

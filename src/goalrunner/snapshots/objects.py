@@ -154,7 +154,7 @@ async def keeps(git: Git, snapshot: Snapshot) -> bool:
     return (await git.run("show-ref", "--verify", "--quiet", REFS + snapshot.id)).code == 0
 
 
-def shown(name: bytes) -> str:
+def printable_path(name: bytes) -> str:
     """Return the text form of a path, such as `caf\\xe9` or `two\\x0alines`."""
     text = name.decode(errors="surrogateescape")
     if text.isprintable() and "\\" not in text:

@@ -14,7 +14,7 @@ from pathlib import Path
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.git import Git, Repository, content, enclosing, repository_at
-from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.objects import printable_path
 
 
 class RepositoryStates:
@@ -236,7 +236,7 @@ def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes,
                 entries += found
         except OSError as error:
             if not folder:
-                raise WorkspaceError(f"{shown(root)} cannot be read: {error.strerror}") from error
+                raise WorkspaceError(f"{printable_path(root)} cannot be read: {error.strerror}") from error
         yield folder, _NAMES.intersection(entry.name for entry in entries)
         inner = [entry.name for entry in entries if entry.name != b".git" and entry.is_dir(follow_symlinks=False)]
         waiting += {os.path.join(folder, name) for name in inner} - closed

@@ -24,7 +24,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.files import LARGE, Look, Sorter, content_hash, look_at, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
-from goalrunner.snapshots.objects import Entry, PathClaim, object_id, raw, shown
+from goalrunner.snapshots.objects import Entry, PathClaim, object_id, printable_path, raw
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
 
 
@@ -228,7 +228,9 @@ class SnapshotStore(SnapshotReader):
             unread &= set(map(raw, paths))
         if not unread:
             return
-        recorded = {shown(path): blob.decode() for _, blob, path in await self._rows_of(snapshot) if path in unread}
+        recorded = {
+            printable_path(path): blob.decode() for _, blob, path in await self._rows_of(snapshot) if path in unread
+        }
         read = await self._hashed(unread)
         differing = {path for path, blob in read.items() if recorded.get(path, blob) != blob}
         if differing and (wrong := differing - await self._differing(snapshot, await self.snapshot())):
@@ -251,14 +253,14 @@ class SnapshotStore(SnapshotReader):
         stdin = b"".join(path + b"\n" for path in files)
         output = await self.git.ask("hash-object", "--no-filters", "--stdin-paths", stdin=stdin, tree=self.workspace)
         hashes = links | dict(zip(files, output.decode().split(), strict=True))
-        return {shown(path): blob for path, blob in hashes.items()}
+        return {printable_path(path): blob for path, blob in hashes.items()}
 
     async def _take(self, index: Index) -> Snapshot:
         content, unstored = await self._read(index)
         states = dict[str, str]()
         for one in await asyncio.to_thread(self._repositories, index.folders):
             name = os.path.relpath(one.root / ".git", self.workspace)
-            states[shown(os.fsencode(name))] = await self._states.state(one)
+            states[printable_path(os.fsencode(name))] = await self._states.state(one)
         return await asyncio.to_thread(self._keep, content, unstored, states)
 
     async def _read(self, index: Index) -> tuple[str, dict[bytes, Entry]]:

@@ -35,7 +35,7 @@ _NUMBER_AT, _KIND_AT = 0, 4
 _ALLOW, _REFUSE = 0x7FFF_0000, 0x0005_0000 | errno.EPERM
 
 
-def program(machine: str) -> bytes:
+def seccomp_filter(machine: str) -> bytes:
     """Return the seccomp filter for a machine as `uname -m` names it; empty for an unknown one."""
     kinds = _CALLS.get(machine)
     if kinds is None:
@@ -53,7 +53,7 @@ def program(machine: str) -> bytes:
 @cache
 def filter_path() -> str:
     """Return a path under which processes of this user can open the filter while this program runs; empty without one."""
-    code = program(platform.machine())
+    code = seccomp_filter(platform.machine())
     if not code:
         return ""
     file = os.memfd_create("goal-syscalls", os.MFD_CLOEXEC)
