@@ -103,6 +103,14 @@ async def test_a_workspace_may_be_a_folder_of_a_repository(
     assert taken == {"b.txt", "tests/test_a.py", "deep/c.txt"}
 
 
+async def test_the_filters_of_the_whole_repository_apply_to_a_workspace_in_it(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filtered(workspace)
+    settled(workspace)
+    assert "b.txt" not in await both_ways(workspace / "sub", tmp_path, monkeypatch)
+
+
 def assumed(folder: Path) -> None:
     git(folder, "update-index", "--assume-unchanged", "a.txt")
     write(folder, {"a.txt": "1ne\n"})

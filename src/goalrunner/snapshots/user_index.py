@@ -169,9 +169,6 @@ async def _pack(git: Git, names: list[str], objects: Path) -> None:
 
 async def _filtered(git: Git, repository: Repository, paths: list[bytes]) -> set[bytes]:
     """Return the paths whose content a filter of git converts."""
-    own = repository.common / "info" / "attributes"
-    if not own.exists() and not any(path.endswith(b".gitattributes") for path in paths):
-        return set()
     stdin = b"".join(path + b"\0" for path in paths)
     arguments = ("check-attr", "--stdin", "-z", *_FILTERS)
     output = await git.ask(*arguments, stdin=stdin, tree=repository.root, repository=repository.git_dir)
