@@ -335,6 +335,33 @@ def test_a_wrong_object_for_a_test_completes_no_run_with_setup(workspace: Path) 
     assert outcome.stop_reason == "max_iterations"
 
 
+async def test_a_path_of_git_itself_is_not_taken_over(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = workspace / ".git" / "index"
+    data = index.read_bytes()[:-20].replace(b"sub/b.txt", b".git/HEAD")
+    index.write_bytes(data + hashlib.sha1(data, usedforsecurity=False).digest())
+    assert ".git/HEAD" not in await both_ways(workspace, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["split", "sparse"])
+async def test_nothing_is_written_into_a_repository_with_a_special_index(
+    workspace: Path, tmp_path: Path, kind: str
+) -> None:
+    if kind == "split":
+        git(workspace, "update-index", "--split-index")
+    else:
+        git(workspace, "commit", "-q", "-m", "three")
+        git(workspace, "sparse-checkout", "set", "--cone", "--sparse-index", "sub/tests")
+    long_ago = time.time() - 1000
+    paths = [path for path in (workspace / ".git").rglob("*") if path.is_file() and path.name != "index"]
+    for path in paths:
+        os.utime(path, (long_ago, long_ago))
+    _, store = await first_snapshot(workspace, tmp_path / "home")
+    store.close()
+    assert [path for path in paths if path.stat().st_mtime > long_ago + 500] == []
+
+
 @pytest.mark.parametrize("name", ["Icon\r", '"quoted" tests.py', "two\nlines"])
 async def test_files_with_unusual_names_are_verified(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

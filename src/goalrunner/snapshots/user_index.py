@@ -35,8 +35,8 @@ _LENGTH = 0x0FFF
 _EXTENDED = 0x4000
 """The flag of an entry with two more bytes of flags."""
 _MODES = frozenset({0o100644, 0o100755, 0o120000})
-_UNLISTED = re.compile(rb'[\n\r"]')
-"""Characters of a path that git may read otherwise in a list of paths, one a line."""
+_UNFIT = re.compile(rb'[\n\r"]|(?:^|/)(?:\.\.?|\.git)?(?:/|$)', re.IGNORECASE)
+"""Paths that git may read otherwise in a list, one a line, and those that no snapshot has, such as `.git/HEAD`."""
 _FILTERS = ("filter", "working-tree-encoding")
 """Attributes with which a blob can have other bytes than its file, and the same size."""
 
@@ -115,7 +115,7 @@ def _read(index: Path) -> Iterator[_Entry]:
             end = data.index(b"\0", name)
             path = data[name:end]
             following = place + (end - place + 8) // 8 * 8
-        is_plain = path and not flags & ~_LENGTH and mode in _MODES and not _UNLISTED.search(path)
+        is_plain = not flags & ~_LENGTH and mode in _MODES and not _UNFIT.search(path)
         if is_plain and ctime < written and mtime < written:
             yield _Entry(path, blob.hex(), size, data[place : place + _HEAD.size - 2])
         place = following
@@ -171,7 +171,9 @@ async def _filtered(git: Git, repository: Repository, paths: list[bytes]) -> set
     """Return the paths whose content a filter of git converts."""
     stdin = b"".join(path + b"\0" for path in paths)
     arguments = ("check-attr", "--stdin", "-z", *_FILTERS)
-    output = await git.ask(*arguments, stdin=stdin, tree=repository.root, repository=repository.git_dir)
+    # Git would write into the repository when it reads an index that is split or sparse.
+    places = {"tree": repository.root, "repository": repository.git_dir, "index": git.store / "none"}
+    output = await git.ask(*arguments, stdin=stdin, **places)
     fields = output.split(b"\0")
     values = zip(fields[::3], fields[2::3], strict=False)
     return {path for path, value in values if value not in (b"unspecified", b"unset")}
