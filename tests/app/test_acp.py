@@ -116,53 +116,10 @@ async def test_an_approval_is_asked_for_given_and_used_exactly_once(tmp_path: Pa
     assert (course.workspace / "done").read_text() == "3\n3\n"
 
 
-async def test_a_denial_reaches_the_agent_and_its_next_prompt(tmp_path: Path) -> None:
-    course = Course(
-        tmp_path,
-        [leave(APPEND, ["say", "then not"])],
-        [leave(APPEND, ["say", "then not"])],
-        [["report", "tool_call", {"toolCallId": "r", "kind": "read", "status": "completed"}], ["shell", APPEND, "c2"]],
-    )
-    approvals = Approvals(require=("shell",), on_deny="continue")
-
-    assert (await course.run(approvals=approvals)).status == "blocked"
-    decide_approval(course.run_folder, "denied", reason="not like that")
-    outcome = await course.resume()
-
-    assert outcome.status == "complete"
-    facts = [event.observation.facts for event in course.events("tool_result_recorded")]
-    assert facts == [("denied",), ("completed",), ("exit 0", "ran without approval")]
-    assert course.outcomes()[1] == {"outcome": "selected", "optionId": "o-reject_once"}
-    assert f"{APPEND}: The owner of this run denied it: not like that." in course.prompts()[2]
-
-
-def told(given: int, dollars: float) -> list[list[Any]]:
-    """What ends a turn: totals of dollars, and tokens of this turn alone."""
-    cost = {"cost": {"amount": dollars, "currency": "USD"}}
-    return [["report", "usage_update", cost], ["end", "end_turn", {"usage": {"inputTokens": given, "outputTokens": 1}}]]
-
-
 def reporter(course: Course) -> dict[str, Any]:
     """An agent whose preset promises tokens and dollars."""
     preset = Preset(acp=course.command, acp_reports={"tokens": "turn", "cost_usd": "session"})
     return {"agent": AgentConfig(use="reporter"), "agents": {"reporter": preset}}
-
-
-async def test_a_budget_is_kept_to_by_what_the_preset_says_that_it_reports(tmp_path: Path) -> None:
-    resume: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
-    prompts = [[["say", "not yet"], *told(100, total)] for total in (0.25, 0.5, 0.75)]
-    course = Course(tmp_path, *prompts, [["shell", APPEND], *told(100, 1.0)], capabilities=resume)
-
-    capped = await course.run(budget=Budget(tokens=150, cost_usd=10), **reporter(course))
-    assert (capped.stop_reason, capped.message) == ("budget_exhausted", "202 of 150 tokens are spent")
-    again = await course.resume(tokens=10_000, cost_usd=0.7)
-    assert (again.stop_reason, again.message) == ("budget_exhausted", "$0.7500 of $0.7000 are spent")
-    done = await course.resume(cost_usd=10)
-
-    assert done.status == "complete"
-    spent = done.usage["agent"]
-    assert (spent.tokens, spent.cost_usd) == (404, 1.0)
-    assert len({message["params"]["sessionId"] for message in course.seen("session/prompt")}) == 1
 
 
 @pytest.mark.parametrize("budget", [Budget(tokens=1_000), Budget(cost_usd=10)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app import session
-from goalrunner.app.external_agent import check_installed, external_notes, refuse_unsupported, resolve_agent
+from goalrunner.app.external_agent import check_installed, refuse_unsupported, resolve_agent
 from goalrunner.app.readiness import readiness, run_notes
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
@@ -106,19 +106,6 @@ async def test_a_script_without_permission_is_named_with_what_to_type(place: Pat
     assert "./agent.sh: not executable: chmod +x ./agent.sh" in outcome.message
 
 
-@pytest.mark.parametrize(
-    "agent", [AgentConfig(use="none"), AgentConfig(use="command", command=("no-such-agent", "{prompt}"))]
-)
-async def test_a_program_that_is_not_there_fails_before_anything_runs(
-    place: Path, tmp_path: Path, agent: AgentConfig
-) -> None:
-    chosen = Preset(argv=("no-such-agent", "-p"), install="npm install -g no-such-agent")
-    outcome, events = await run(goal(place, agent, agents={"none": chosen}), tmp_path / "home")
-    assert (outcome.status, outcome.exit_code) == ("failed", 4)
-    assert "no-such-agent" in outcome.message
-    assert not [event for event in events if event.type == "round_started"]
-
-
 async def test_the_agent_has_its_own_key_and_no_other(place: Path, tmp_path: Path, monkeypatch: Any) -> None:
     for name in ("DOUBLE_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, f"value-of-{name}")
@@ -160,12 +147,6 @@ def named(place: Path, chosen: Preset, **more: Any) -> Any:
 def test_what_cannot_be_kept_is_refused(place: Path, more: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         refuse_unsupported(named(place, Preset(argv=("x", "y")), **more))
-
-
-def test_a_budget_that_is_allowed_by_name_is_only_told(place: Path) -> None:
-    one = named(place, Preset(argv=("x", "y")), budget=Budget(tokens=100, allow_unenforced=("tokens",)))
-    refuse_unsupported(one)
-    assert any("does not report its tokens" in note for note in external_notes(one))
 
 
 def test_a_missing_key_and_login_is_a_note_of_the_run_and_no_error(place: Path, tmp_path: Path) -> None:

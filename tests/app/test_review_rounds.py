@@ -11,7 +11,7 @@ from goalrunner.app.previous_run import load_run
 from goalrunner.app.run_snapshots import RunSnapshots, round_patch
 from goalrunner.core import events
 from goalrunner.core.errors import UsageError, WorkspaceError
-from goalrunner.core.observation import Change, Snapshot
+from goalrunner.core.observation import Snapshot
 from goalrunner.core.summary import SnapshotHistory
 from tests.support.finished_run import FinishedRun
 from tests.support.told_run import created, numbered, started
@@ -65,24 +65,6 @@ def test_a_run_without_rounds_or_without_snapshots_says_so() -> None:
         UsageError, match="run k3f9-make-parse took no snapshots\nthe agent has not run, or deliverable = "
     ):
         told(events.RoundStarted(round=1, prompt="first"), events.RoundFinished(round=1)).both(1)
-
-
-async def test_the_patch_of_a_round(run: FinishedRun) -> None:
-    snapshots = RunSnapshots.of(load_run(run.folder))
-
-    patch = await round_patch(snapshots, run.home, os.environ, 1)
-
-    assert patch.changes == (Change(path="hello.txt", kind="added"), Change(path="notes.txt", kind="modified"))
-    assert "\n+hello\n" in patch.text
-
-
-async def test_without_a_round_the_patch_is_that_of_the_whole_run(run: FinishedRun) -> None:
-    patch = await round_patch(RunSnapshots.of(load_run(run.folder)), run.home, os.environ)
-
-    assert patch.round is None
-    assert Change(path="hello.txt", kind="added") in patch.changes
-    assert "\n+hello, dear friend\n" in patch.text
-    assert "\n-hello\n" not in patch.text  # of the round between
 
 
 async def test_a_store_that_is_gone_and_a_snapshot_that_is_gone_are_named(run: FinishedRun) -> None:

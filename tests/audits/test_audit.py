@@ -14,7 +14,6 @@ import pytest
 
 from goalrunner.cli.main import main
 from tests.support.recordings import judge, quote, recording
-from tests.transcripts.sessions import FINAL, SESSIONS, TESTS
 
 CITED = judge(("the tests pass", [quote("o1", "43 passed")]), usage={"input_tokens": 900, "output_tokens": 100})
 
@@ -133,23 +132,6 @@ def test_a_partial_transcript_is_not_complete(folder: Path, capsys: pytest.Captu
     assert main(["audit", "torn.jsonl", "whole.jsonl", *BY, "--json"]) == 1
     found = values(capsys.readouterr().out)
     assert (found["torn.jsonl"]["complete"], found["whole.jsonl"]["complete"]) == (False, True)
-
-
-def test_all_formats_of_a_folder_are_judged_by_their_tool_results(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "all" / "deep").mkdir(parents=True)
-    for name, session in SESSIONS.items():
-        (folder / "all" / "deep" / f"{name}.json").write_text(session.text)
-    said, seen = (
-        recording(folder / f"{n}.jsonl", *[judge(("x", [quote("o1", text)]))] * 2 * len(SESSIONS))
-        for n, text in (("said", FINAL), ("seen", TESTS))
-    )
-    assert main(["audit", "all", "--objective", "x", "--judge", said, "--json"]) == 1
-    assert {value["complete"] for value in values(capsys.readouterr().out).values()} == {False}
-    assert main(["audit", "all", "--objective", "x", "--judge", seen, "--json"]) == 0
-    found = values(capsys.readouterr().out)
-    assert {name: value["format"] for name, value in found.items()} == {f"{name}.json": name for name in SESSIONS}
 
 
 def test_junit_has_a_case_for_each(folder: Path) -> None:

@@ -233,10 +233,6 @@ def test_at_a_terminal_a_patch_has_colours_and_a_pager(
     assert ("\x1b" in shown) is coloured
 
 
-def test_a_number_alone_is_a_round_of_the_newest_run(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answered(run, capsys, "diff", "1") == (0, PATCH, "")
-
-
 def test_nothing_to_restore_is_said_without_a_question(
     own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,17 +319,6 @@ def test_what_there_is_not_is_refused(
     assert (found, err) == (code, f"Error: {said}")
     assert (out != "") == ("asks before" in said), "the plan is shown before the question"
     assert listing(run.workspace) == before
-
-
-def test_snapshots_that_are_gone_are_named(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    (store,) = (run.home / "stores").iterdir()
-    shutil.rmtree(run.home / "stores")
-    said = (
-        f"Error: the snapshots of WORK are gone: there is no {store}\n"
-        "use the GOAL_HOME of the run and the path that the workspace had\n"
-    )
-    assert answered(run, capsys, "diff") == (4, "", said)
-    assert answered(run, capsys, "restore", "--yes") == (4, "", said)
 
 
 def test_there_and_back_again(own_run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:

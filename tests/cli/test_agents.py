@@ -68,13 +68,6 @@ def test_a_file_that_does_not_hold_is_told_and_hides_no_other_agent(programs: Pr
     assert "asking" in told.out
 
 
-def test_listing_the_agents_imports_no_litellm(programs: Programs) -> None:
-    told = goal("agents", cwd=programs.root, env=environment(programs, PYTHONPROFILEIMPORTTIME="1"))
-    assert told.code == 0
-    imported = {line.rpartition("|")[2].strip() for line in told.err.splitlines()}
-    assert not imported & {"litellm", "openai", "httpx", "rich"}
-
-
 @pytest.mark.slow
 def test_doctor_says_what_to_type_and_exits_with_4_until_it_is_done(programs: Programs) -> None:
     told = goal("doctor", "asking", cwd=programs.root, env=environment(programs))

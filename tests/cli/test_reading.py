@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from goalrunner.cli.main import fast_path, main
-from goalrunner.core.events import RECORD, Record
-from goalrunner.records.event_log import link
 from goalrunner.records.files import WriterLock
 from tests.support import told_run
 from tests.support.told_run import outcome, summary
@@ -133,37 +130,6 @@ def test_a_file_where_a_run_is_expected_says_how_to_judge_it(
     )
 
 
-def test_so_does_a_folder_of_events(own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep(own_home, "k3f9-one")
-    (tmp_path / "empty").mkdir()
-    assert main(["status", str(tmp_path / "empty")]) == 2
-    assert capsys.readouterr().err.startswith(
-        f"Error: {tmp_path / 'empty'}: the format of this transcript is not known\n"
-    )
-
-
-def write_log(folder: Path, records: list[Record]) -> None:
-    lines: list[bytes] = []
-    for record in records:
-        linked = record.model_copy(update={"p": link(lines[-1] if lines else b"")})
-        lines.append(RECORD.dump_json(linked))
-    (folder / "events.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-
-
-def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    folder = keep(own_home, "k3f9-one", status="running", exit_code=None, pid=ended.pid)
-    write_log(folder, told_run.two_rounds()[:5])
-    assert main(["show"]) == 0
-    assert capsys.readouterr().out.splitlines()[-4:] == [
-        f"folder     {folder}",
-        "lost       The process of this run has ended unexpectedly; everything that it recorded is kept.",
-        "           last seen while the agent of round 1 ran · 0 rounds checked · 5.0 s · 21,000 tokens · $0.10",
-        "continue   goal resume k3f9-make-parse",
-    ]
-
-
 def test_show_names_the_damage_of_a_log(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = keep(own_home, "k3f9-one")
     (folder / "events.jsonl").write_bytes(b'{"broken": 1}\n{"and": "more"}\n')
@@ -227,19 +193,6 @@ def test_a_damaged_summary_is_the_same_to_list_and_status(
     assert (told["status"], told["message"]) == ("unreadable", "summary.json is damaged")
 
 
-@pytest.mark.parametrize("command", ["status", "show"])
-def test_the_path_of_a_runs_folder_names_it_too(
-    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    folder = keep(own_home, "k3f9-one")
-    (folder / "events.jsonl").write_text("")
-    folder.rename(tmp_path / "kept")
-    monkeypatch.chdir(tmp_path / "kept")
-    for reference in (str(tmp_path / "kept"), f"{tmp_path}/kept/", "."):
-        assert main([command, reference]) == 0
-        assert capsys.readouterr().out.endswith(f"{tmp_path / 'kept'}\n" if command == "status" else "has no events.\n")
-
-
 @pytest.mark.parametrize("more", [[], ["--objective", "x", "--judge", "a/b"]])
 def test_what_is_no_transcript_is_said_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
@@ -248,15 +201,3 @@ def test_what_is_no_transcript_is_said_at_once(
     archive.write_bytes(b"PK\x03\x04\x14\0\0\0\x08\0rest\xff")
     assert main(["status", str(archive), *more]) == 2
     assert capsys.readouterr().err.startswith(f"Error: {archive}: the format of this transcript is not known\n")
-
-
-@pytest.mark.parametrize("command", ["list", "status", "show"])
-def test_a_file_in_place_of_the_home_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("GOAL_HOME", str(tmp_path / "file"))
-    assert main([command]) == 2
-    assert capsys.readouterr().err == (
-        f"Error: {tmp_path / 'file'}/runs cannot be read: not a directory\nset GOAL_HOME to the folder that holds the runs\n"
-    )

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from goalrunner.core import events
 from goalrunner.core.decision import LEAKS, AskApproval, AskJudge, RunRound, TakeBaseline, Validate, decide, proven
-from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Event, RunEnded, RunRules
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.limits import end_by_error
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_summary import RunSummary
@@ -71,27 +69,6 @@ WAITED = events.RunEnded(message="a1 waits", stop_reason=StopReason.APPROVAL_REQ
 # -- a workspace that changes while it is checked ------------------------------------------------------------------------
 
 
-def test_a_workspace_that_changed_while_it_was_checked_is_checked_once_more() -> None:
-    state = state_after(ALONE, *worked(), checked(leaked=("a.py",), snapshot=snapshot("b")))
-    assert decide(state) == Validate(1)
-    assert (state.leaked, state.leaks, state.snapshot) == (("a.py",), 1, snapshot("b"))
-    assert (state.iterations, state.verdict) == (0, None)
-    assert decide(state_after(ALONE, *worked(), checked(leaked=("a.py",)), checked())) == COMPLETE
-
-
-def test_a_workspace_that_changes_again_ends_the_run_blocked_and_names_what_changed() -> None:
-    leak = checked(leaked=("a.py", "b.py"))
-    assert decide(state_after(ALONE, *worked(), *[leak] * LEAKS)) == RunEnded(
-        stop_reason=StopReason.EVIDENCE_UNSTABLE,
-        message="the workspace changed while it was checked: a.py, b.py\n"
-        "stop what writes there (an editor, a watcher, a server); then goal resume r",
-    )
-    many = checked(leaked=tuple(f"{number}.py" for number in range(7)))
-    step = decide(state_after(ALONE, *worked(), leak, many))
-    assert isinstance(step, RunEnded)
-    assert "0.py, 1.py, 2.py, 3.py, 4.py and 2 more\n" in step.message
-
-
 def test_green_results_of_a_workspace_that_changed_prove_nothing() -> None:
     leaked = state_after(JUDGED, *worked(), checked(leaked=("a.py",)))
     assert not leaked.validators_green
@@ -103,20 +80,6 @@ def test_leaks_are_counted_by_round() -> None:
     red = state_after(ALONE, *worked(), leak, checked(passed=False), *worked(2))
     assert (red.leaked, red.leaks) == ((), 0)
     assert decide(state_after(ALONE, *worked(), leak, checked(passed=False), *worked(2), leak)) == Validate(2)
-
-
-def test_a_change_between_check_and_completion_is_checked_again() -> None:
-    moved = events.WorkspaceChanged(paths=("a.py",), snapshot=snapshot("b"))
-    state = state_after(ALONE, *worked(), checked(), moved)
-    assert decide(state) == Validate(1)
-    assert (state.snapshot, state.leaks) == (snapshot("b"), 1)
-    assert decide(state_after(ALONE, *worked(), checked(), moved, checked())) == COMPLETE
-    red = state_after(ALONE, *worked(), checked(), moved, checked(passed=False))
-    assert isinstance(decide(red), RunRound)
-    assert [(attempt.attempt, attempt.passed) for attempt in red.attempts] == [(1, False)]
-    again = decide(state_after(ALONE, *worked(), checked(), moved, checked(), moved))
-    assert isinstance(again, RunEnded)
-    assert again.stop_reason is StopReason.EVIDENCE_UNSTABLE
 
 
 def test_a_change_after_the_verdict_asks_validators_and_judge_again() -> None:
@@ -365,20 +328,6 @@ def test_labels_of_the_last_results_are_labels_of_the_run() -> None:
     assert outcome.labels == ("self-judged", "not verified: a.py")
     assert (outcome.differing, outcome.protected_changes) == (("a.py",), ("a.py (x)",))
     assert outcome.check_environment == "overlay"
-
-
-def test_an_environment_that_fails_ends_the_run_as_failed() -> None:
-    state = state_after(ALONE, *worked())
-    finish = end_by_error(state, EnvironmentFailed("the check environment is full", "free some space"))
-    assert (finish.status, finish.stop_reason) == (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED)
-    assert finish.message == "the check environment is full\nfree some space"
-
-
-def test_a_baseline_that_the_environment_cannot_run_ends_the_run_with_the_line_that_helps() -> None:
-    plan = RunRules(validators=("tests",), takes_baseline=True)
-    reason = 'validator tests cannot work\nadd to the goal file: [workspace] check = "in-place"'
-    differs = events.BaselineTaken(standing="differs", results=(result(passed=False),), reason=reason)
-    assert decide(state_after(plan, differs)) == RunEnded(stop_reason=StopReason.ENVIRONMENT_FAILED, message=reason)
 
 
 # -- what no sequence of results may do ----------------------------------------------------------------------------------

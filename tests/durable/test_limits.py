@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import time
 
-from goalrunner.core.events import RunEnded
-from goalrunner.core.outcome import StopReason
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.files import SystemClock
-from goalrunner.records.redaction import Redactor
 from tests.support.command_line import start
 from tests.support.durable_goal import Goal
 from tests.support.model_server import ModelServer, hang, say
@@ -132,14 +127,3 @@ def test_a_call_that_was_cut_is_estimated_and_marked_and_the_server_may_have_die
     assert "agent: the interrupted call is estimated at 120 tokens" in ended.out
     assert "360 tokens, about 120 estimated · no price" in ended.out
     assert "360 tokens, about 120 estimated · no price" in goal.command("status").out
-
-
-def test_a_cancelled_run_is_final(goal: Goal) -> None:
-    goal.write(PLAIN, agent("", shell("touch done")), agent("yes"))
-    goal.run(kill=("after", 11))
-    with EventLog(goal.folder / "events.jsonl", SystemClock(), Redactor({})) as log:
-        log.append(RunEnded(message="by its owner", stop_reason=StopReason.CANCELLED))
-    refused = goal.resume()
-    assert "was cancelled, which is final" in refused.err
-    assert refused.code == 2
-    assert goal.outcome()["status"] == "cancelled"

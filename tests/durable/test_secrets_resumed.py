@@ -115,27 +115,10 @@ def test_a_goal_file_without_the_secret_is_refused_with_its_place(goal: Goal, ol
     assert goal.resume(*MORE).code == 0
 
 
-def test_a_secret_that_was_renewed_in_the_goal_file_is_taken(goal: Goal) -> None:
-    path = written(goal)
-    path.write_text(path.read_text().replace(SECRET, "renewed-hunter3"))
-    done = goal.resume(*MORE)
-    assert (done.code, (goal.work / "done").read_text().strip()) == (0, "renewed-hunter3"), done
-
-
 def test_without_its_goal_file_the_run_is_refused(goal: Goal) -> None:
     written(goal).unlink()
     refused = goal.resume(*MORE)
     assert (refused.code, "objective" in refused.err, "no such file" in refused.err) == (2, True, True), refused
-
-
-def test_a_literal_secret_is_a_warning_that_recommends_a_variable(goal: Goal) -> None:
-    goal.write(TEXT, *REPLIES)
-    told = " ".join(goal.run().out.split())
-    assert "objective, agent.env.DEPLOY_PASSWORD" in told, told
-    assert "is not stored with the run, and goal resume reads it from" in told
-    assert "write $NAME instead" in told
-    checked = goal.forks.goal("run", str(goal.root / "goal.toml"), "--dry-run", cwd=goal.work)
-    assert (checked.code, "write $NAME instead" in " ".join(checked.out.split())) == (0, True), checked
 
 
 def test_a_run_with_a_secret_that_stands_in_no_file_cannot_be_resumed(goal: Goal) -> None:
@@ -143,9 +126,3 @@ def test_a_run_with_a_secret_that_stands_in_no_file_cannot_be_resumed(goal: Goal
     goal.run("--objective", f"deploy with {TOKEN}")
     refused = goal.resume(*MORE)
     assert (refused.code, "changed after the run began" in " ".join(refused.err.split())) == (2, True), refused
-
-
-def test_a_goal_without_a_secret_has_no_warning(goal: Goal) -> None:
-    goal.write('objective = "make done"\nmodel = "MODEL"\nvalidator = "true"\nbaseline = "any"\n', *REPLIES)
-    done = goal.run()
-    assert (done.code, "not stored with the run" in done.out) == (0, False), done

@@ -132,16 +132,6 @@ def test_a_goal_may_allow_it_from_the_start(telling: Telling) -> None:
     assert telling.goal("resume").code == 0
 
 
-def test_a_turn_of_which_nothing_was_told_ends_a_run_with_a_budget(telling: Telling) -> None:
-    telling.write([*TOLD], [SAID], [*TOLD, "done"], budget="tokens = 500")
-    ended = telling.goal("run", "goal.toml")
-    outcome = telling.outcome
-    assert (ended.code, outcome["stop_reason"], outcome["iterations"]) == (1, "budget_exhausted", 2)
-    assert "the usage of a call of mine or the judge is unknown" in ended.out
-    assert "known usage: 110 of 500 tokens" in ended.out
-    assert f"goal resume {telling.run} --allow-unenforced tokens" in outcome["message"]
-
-
 def test_a_later_turn_that_was_killed_counts_as_the_one_before_it_tokens_and_dollars(telling: Telling) -> None:
     telling.write([*TOLD], ["hang"], [tokens(7, 1), dollars(0.5), SAID, "done"], budget="cost_usd = 5\ntokens = 500")
     telling.killed("run", "goal.toml")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -15,7 +14,7 @@ import pytest
 from goalrunner.system import processes
 from tests.support.command_line import GOAL, environment, only_run, outcome_of, start
 from tests.support.forking import goal
-from tests.support.recordings import agent, judge, quote, recording, shell
+from tests.support.recordings import agent, recording, shell
 
 
 def goal_file(place: Path, model: str, extra: str = "", checks: str = 'validator = "test -e done"') -> Path:
@@ -70,14 +69,6 @@ def test_a_program_that_a_dry_run_misses_ends_a_run_before_its_baseline(place: P
     assert "baseline_taken" not in (only_run(own_home) / "events.jsonl").read_text()
 
 
-def test_an_unknown_provider_is_named_before_a_run_is_made(place: Path, own_home: Path) -> None:
-    path = goal_file(place, "opnai/gpt-5-mini")
-    for options in (("--dry-run",), ()):
-        ended = goal("run", path, *options, cwd=place)
-        assert (ended.code, "did you mean openai/gpt-5-mini?" in ended.err) == (4, True), ended
-    assert not (own_home / "runs").exists()
-
-
 @pytest.mark.parametrize("role", ["agent", "judge"])
 def test_a_missing_key_is_named_before_a_run_is_made(place: Path, own_home: Path, role: str) -> None:
     recording(place / "r.jsonl", agent("never asked"))
@@ -90,42 +81,12 @@ def test_a_missing_key_is_named_before_a_run_is_made(place: Path, own_home: Path
     assert not (own_home / "runs").exists()
 
 
-def test_capped_is_1(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("done!"), agent("really done!"))
-    ended = goal("run", goal_file(place, model, "max_iterations = 2"), cwd=place)
-    outcome = outcome_of(own_home)
-    assert (ended.code, outcome["status"], outcome["stop_reason"]) == (1, "capped", "max_iterations"), ended
-    assert (outcome["iterations"], len(outcome["attempts"])) == (2, 2)
-
-
-def test_a_deadline_that_cuts_a_model_call_is_1(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("late", delay=60))
-    ended = goal("run", goal_file(place, model, 'timeout = "700ms"'), cwd=place)
-    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (1, "timeout"), ended
-
-
 def test_a_deadline_that_ends_a_validator_is_1_and_leaves_no_process(place: Path, own_home: Path) -> None:
     model = recording(place.parent / "r.jsonl", agent("done"))
     path = goal_file(place, model, "timeout = 1.5", f'validator = "{NAP} & {NAP}"')
     ended = goal("run", path, cwd=place)
     assert (ended.code, outcome_of(own_home)["stop_reason"]) == (1, "timeout"), ended
     assert not living(NAP)
-
-
-def test_a_goal_file_that_does_not_hold_is_2_and_makes_no_run(place: Path, own_home: Path) -> None:
-    (place / "goal.toml").write_text('objective = ""\nmax_iteration = 0\n')
-    ended = goal("run", "goal.toml", cwd=place)
-    assert ended.code == 2
-    assert 'goal.toml:2:1  unknown key "max_iteration"; did you mean "max_iterations"?' in ended.err
-    assert "Traceback" not in ended.err
-    assert not (own_home / "runs").exists()
-
-
-def test_wrong_usage_is_2(place: Path) -> None:
-    assert goal("run", "--nonsense", cwd=place).code == 2
-    assert goal("run", cwd=place).code == 2
-    assert goal("run", "missing.toml", cwd=place).code == 2
-    assert goal("nonsense", cwd=place).code == 2
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -173,33 +134,6 @@ def test_a_second_interrupt_goes_at_once_and_takes_the_children_along(place: Pat
     while living(nap) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not living(nap)
-
-
-def test_without_a_file_and_as_json(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("made"))
-    options = ["--objective", "make done", "--validator", "test -e done", "--model", model, "--json"]
-    ended = goal("run", *options, "--output", place.parent / "copy.json", cwd=place)
-    assert ended.code == 0, ended
-    printed = json.loads(ended.out)
-    assert printed["status"] == "complete"
-    assert json.loads((place.parent / "copy.json").read_text()) == printed
-    assert "round 1" in ended.err
-
-
-def test_a_dry_run_spends_nothing(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("done"))
-    ended = goal("run", goal_file(place, model), "--dry-run", "--max-iterations", "3", cwd=place)
-    assert ended.code == 0, ended
-    assert "3 rounds" in ended.out
-    assert not (own_home / "runs").exists()
-
-
-def test_options_override_the_environment_which_overrides_the_file(place: Path) -> None:
-    path = goal_file(place, recording(place.parent / "file.jsonl", agent("done")))
-    named = {name: recording(place.parent / f"{name}.jsonl", agent("done")) for name in ("environment", "option")}
-    env = {"GOAL_MODEL": named["environment"]}
-    assert "environment.jsonl" in goal("run", path, "--dry-run", cwd=place, env=env).out
-    assert "option.jsonl" in goal("run", path, "--dry-run", "--model", named["option"], cwd=place, env=env).out
 
 
 def test_a_secret_of_the_environment_is_written_nowhere(place: Path, own_home: Path) -> None:
@@ -250,52 +184,6 @@ def test_a_runs_files_are_its_owners_alone(place: Path, own_home: Path) -> None:
     assert [path.name for path in own_home.iterdir() if path.stat().st_mode & 0o077] == []
     for path in (own_home / "runs").rglob("*"):
         assert not path.stat().st_mode & 0o077, path
-
-
-def test_a_recording_of_a_run_plays_it_again(place: Path, own_home: Path) -> None:
-    model = recording(
-        place.parent / "r.jsonl",
-        agent("", shell("printf 'hel'; echo 'lo world'")),
-        agent("said"),
-        judge(("it says hello", [quote("o1", "hello world")])),
-    )
-    options = ["--objective", "say hello", "--model", model, "--judge", model]
-    tape = place.parent / "tape.jsonl"
-    assert goal("run", *options, "--record", tape, cwd=place).code == 0
-    played = f"scripted/{tape}"
-    assert goal("run", "--objective", "say hello", "--model", played, "--judge", played, cwd=place).code == 0
-
-
-def test_status_list_and_show_of_a_run(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("ok"))
-    assert goal("run", goal_file(place, model), cwd=place).code == 0
-    (run,) = [path.name for path in (own_home / "runs").iterdir()]
-    status = goal("status", run[:4], cwd=place)
-    assert (status.code, "complete" in status.out) == (0, True)
-    assert json.loads(goal("list", "--json", cwd=place).out)[0]["run_id"] == run
-    assert goal("show", run, "--path", cwd=place).out.strip() == str(own_home / "runs" / run)
-    shown = goal("show", run, cwd=place).out
-    assert "touch done" in shown
-    assert "· agent   said                       ok\n" in shown
-    (own_home / "runs" / run / "transcript.jsonl").unlink()
-    assert goal("show", run, cwd=place).out == shown.replace("           · agent   said                       ok\n", "")
-
-
-def test_status_of_a_runs_transcript(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("", shell("printf '3 pas'; echo sed; touch done")), agent("ok"))
-    path = goal_file(place, model)
-    assert goal("run", path, cwd=place).code == 0
-    (transcript,) = (own_home / "runs").glob("*/transcript.jsonl")
-    judged = recording(place.parent / "j.jsonl", judge(("tests pass", [quote("o2", "3 passed")])))
-    ended = goal("status", transcript, "--goal", path, "--judge", judged, "--json", cwd=place)
-    assert (ended.code, json.loads(ended.out)["complete"]) == (0, True), ended
-
-
-def test_off_a_terminal_there_are_plain_lines(place: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("ok"))
-    ended = goal("run", goal_file(place, model), cwd=place)
-    assert "\x1b" not in ended.out
-    assert re.search(r"^round 1 +· shell +touch done +\S+ s +exit 0$", ended.out, re.MULTILINE), ended.out
 
 
 def test_the_python_of_a_validator_is_a_child_process(place: Path, own_home: Path) -> None:

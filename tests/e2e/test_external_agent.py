@@ -37,57 +37,6 @@ def prepare(place: Path, script: str = SCRIPT, extra: str = "") -> Path:
     return path
 
 
-def test_a_script_reaches_the_goal_and_its_word_counts_for_nothing(place: Path, own_home: Path) -> None:
-    ended = goal("run", prepare(place), cwd=place)
-    assert ended.code == 0, ended
-    assert "command · ./agent.sh" in ended.out
-    assert "the history is sent again" in ended.out
-    outcome = outcome_of(own_home)
-    assert (outcome["status"], outcome["iterations"]) == ("complete", 3)
-    assert outcome["usage"]["agent"]["cost_usd"] is None
-    assert "> It is all done!" in (place / "told").read_text()
-
-
-def test_a_dry_run_names_the_agent_and_starts_nothing(place: Path, own_home: Path) -> None:
-    ended = goal("run", prepare(place), "--dry-run", cwd=place)
-    assert (ended.code, "command · ./agent.sh" in ended.out) == (0, True), ended
-    assert not (place / "told").exists()
-    (place / "agent.sh").unlink()
-    missing = goal("run", place / "goal.toml", "--dry-run", cwd=place)
-    assert (missing.code, "./agent.sh: not found" in missing.err) == (4, True), missing
-
-
-def test_an_agent_with_a_preset_of_the_goals_own(place: Path, own_home: Path) -> None:
-    path = prepare(place)
-    (place / "agent.sh").write_text(
-        """#!/bin/sh
-echo '{"type": "session", "id": "s1"}'
-echo '{"type": "call", "id": "t1", "tool": "Bash", "command": "ls '"$*"'"}'
-echo '{"type": "result", "id": "t1", "output": "a.py", "exit_code": 0}'
-echo '{"type": "text", "text": "ok"}'
-[ "$1" = --go-on ] && touch done
-exit 0
-"""
-    )
-    path.write_text(
-        """objective = "make done"
-validator = "test -e done"
-agent = "mine"
-[workspace]
-path = "."
-[agents.mine]
-argv = ["./agent.sh", "{args}"]
-resume = ["./agent.sh", "--go-on", "{session}"]
-stream = "plain"
-"""
-    )
-    ended = goal("run", path, cwd=place, env=WITH_PLAIN)
-    assert ended.code == 0, ended
-    assert "ls --go-on s1" in ended.out
-    assert "exit 0" in ended.out
-    assert outcome_of(own_home)["iterations"] == 2
-
-
 REPORTING = r"""#!/bin/sh
 touch done
 n=$(($(cat "$STATE/n" 2>/dev/null || echo 0) + 1)); echo $n > "$STATE/n"

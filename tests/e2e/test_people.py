@@ -244,21 +244,6 @@ def test_killed_while_it_asks_another_terminal_may_approve(place: Path, own_home
     assert (ended.code, (place / "done").read_text()) == (0, "once\n"), ended
 
 
-def test_a_question_is_answered_at_the_terminal(place: Path, own_home: Path) -> None:
-    ask = {"name": "ask", "arguments": {"question": "Which colour?"}}
-    model = recording(place.parent / "r.jsonl", agent("", ask), agent("", shell(ONCE)), agent("made it"))
-    with Terminal("run", goal_file(place, model, ""), cwd=place) as terminal:
-        terminal.wait_for("Your answer")
-        assert "│ Which colour?" in terminal.shown
-        terminal.type("blue\n")
-        assert terminal.end() == 0, terminal.shown
-    (answered,) = [record.event for record in records(own_home) if record.event.type == "question_answered"]
-    results = [record.event for record in records(own_home) if record.event.type == "tool_result_recorded"]
-    assert (answered.answer, answered.evidence_ref) == ("blue", results[0].evidence_ref)
-    assert results[0].observation.source == "owner"
-    assert outcome_of(own_home)["questions"] == []
-
-
 def test_a_question_blocks_and_its_answer_can_be_cited(place: Path, own_home: Path) -> None:
     ask = {"name": "ask", "arguments": {"question": "Which colour?"}}
     criterion = "the owner's colour is used"

@@ -21,8 +21,7 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.llm import LLM, Reply, ToolCall, ToolSpec, client, new_tape
-from goalrunner.llm.outside import read_script
+from goalrunner.llm import LLM, Reply, ToolCall, ToolSpec, client
 from tests.support.clocks import deadlines
 from tests.support.fake_provider import FakeProvider, WireName
 from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
@@ -210,14 +209,6 @@ async def test_what_time_does_not_cure_stops_at_once(answer: Answer, error: type
     assert llm.usage == Usage()
 
 
-@BOTH_WAYS
-async def test_rate_limits_and_server_errors_are_tried_again(on_text: Listener, naps: list[float]) -> None:
-    with ModelServer([fail(429, "slow", retry_after=3), fail(500), say("at last")]) as server:
-        reply = await _model(server).complete(ASK, on_text=on_text)
-    assert (reply.text, reply.usage.retries, len(server.requests)) == ("at last", 2, 3)
-    assert 3 <= naps[0] < 4
-
-
 @pytest.mark.parametrize("clean", [True, False])
 async def test_a_cut_stream_is_tried_again_and_what_it_used_is_counted(clean: bool) -> None:
     heard: list[str] = []
@@ -370,16 +361,6 @@ async def test_an_unknown_provider_is_a_model_not_found(model: str) -> None:
     assert "provider" in raised.value.message.removeprefix(f"the model {model} was not found: ")
 
 
-@pytest.mark.parametrize(
-    ("model", "variable"), [("openai/gpt-4o", "OPENAI_API_KEY"), ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY")]
-)
-async def test_a_missing_key_is_reported_with_the_line_that_sets_it(model: str, variable: str) -> None:
-    with pytest.raises(AuthenticationFailed) as raised:
-        await LLM(model).complete(ASK)
-    assert raised.value.message == f"the key for {model} is missing: {variable} is not set"
-    assert raised.value.hint == f"export {variable}=...   (or name another variable with api_key_env in [agent])"
-
-
 async def test_a_named_variable_that_is_not_set_is_reported_before_the_request() -> None:
     with ModelServer([]) as server:
         llm = LLM("openai/x", api_base=server.base_url, api_key_env="NO_SUCH_KEY")
@@ -396,18 +377,6 @@ async def test_the_fallback_variables_lead_to_their_server(monkeypatch: pytest.M
         monkeypatch.setenv("LLM_API_KEY", "sk-fallback-1")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-own")
         assert (await LLM("openai/x").complete(ASK)).text == "x"
-
-
-async def test_a_recorded_run_plays_back_without_a_provider(tmp_path: Any) -> None:
-    tape = new_tape(tmp_path / "tape.jsonl")
-    with ModelServer([fail(500), call("shell", command="ls"), say("Done.")]) as server:
-        llm = _model(server, tape=tape)
-        said = [await llm.complete(ASK, tools=[SHELL]), await llm.complete(ASK)]
-    assert len(read_script(tmp_path / "tape.jsonl")) == 2
-    again = LLM(f"scripted/{tmp_path}/tape.jsonl")
-    played = [await again.complete(ASK), await again.complete(ASK)]
-    assert [reply.message() for reply in played] == [reply.message() for reply in said]
-    assert again.usage.cost_usd is None
 
 
 @BOTH_WAYS

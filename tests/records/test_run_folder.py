@@ -7,8 +7,6 @@ import os
 import random
 import re
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -102,18 +100,6 @@ def test_scratch_files_are_fresh(tmp_path: Path) -> None:
     assert len(paths) == 10
     assert {path.suffix for path in paths} == {".txt"}
     assert not any(path.exists() for path in paths)
-
-
-def test_nothing_heavy_is_imported() -> None:
-    script = (
-        "import sys, goalrunner.records.run_folder\n"
-        "print([name for name in ('pydantic', 'rich', 'typer') if name in sys.modules])"
-    )
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-    printed = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True)
-
-    assert printed.stdout == "[]\n"
 
 
 def test_a_home_of_a_user_who_is_not_known_is_taken_as_it_stands() -> None:

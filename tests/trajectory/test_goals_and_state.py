@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import list_items, promote_fact
+from goalrunner.app.memory import promote_fact
 from goalrunner.core import events
 from goalrunner.core.decision import decide
-from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply
-from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.files import SystemClock
@@ -35,7 +34,6 @@ WORK = (
 )
 """Round 1 does not do it, round 2 does."""
 GOAL: dict[str, Any] = {"success_criteria": CRITERIA, "validators": CHECKS}
-SPENT = {"usage": {"input_tokens": 600, "output_tokens": 0}}
 
 
 def fold(records: list[Record]) -> RunState:
@@ -103,19 +101,6 @@ async def test_each_tool_result_becomes_a_state_event_with_an_evidence_reference
     assert memory.tool_result_refs == tuple(result.tool_call_id for result in results)
     assert set(memory.evidence_refs) >= {result.evidence_ref for result in results}
     assert len(set(memory.evidence_refs)) == len(memory.evidence_refs)
-    measured(course)
-
-
-async def test_a_retry_leaves_the_transitions_idempotent(course: Course, measured: Measured) -> None:
-    busy = {"account": "agent", "error": {"status": 503, "message": "busy"}}
-    await course.run(busy, *WORK, ends="complete", **GOAL)
-    outcome = course.ends[0]
-    assert ([attempt.passed for attempt in outcome.attempts], outcome.iterations) == ([False, True], 2)
-    assert course.effects == ["one", "two"]
-    records = course.log
-    state = fold(records)
-    for record in records:
-        assert apply(state, record) == state
     measured(course)
 
 
@@ -217,49 +202,6 @@ async def test_the_agent_is_told_of_a_denial_where_the_goal_says_so(course: Cour
     measured(course)
 
 
-async def test_a_completion_waits_for_a_person_who_may_refuse_it(course: Course, measured: Measured) -> None:
-    await course.run(*WORK, ends="blocked/approval_required", risk_class="high", **GOAL)
-    assert [approval.kind for approval in course.state.waiting] == ["complete"]
-    decide_approval(course.run_folder, "denied", reason="the name is wrong")
-    await course.resume(ends="blocked/denied")
-    assert GoalStatus.COMPLETE not in [event.status for event in of_kind(course, events.RunEnded)]
-    assert course.state.verdict is not None
-    assert not course.state.verdict.complete
-    measured(course)
-
-
-LIMITS = [
-    pytest.param({"budget": {"tokens": 1_000}}, "budget_exhausted", {"tokens": 1_000_000}, id="tokens"),
-    pytest.param({"max_iterations": 1}, "max_iterations", {"max_iterations": 5}, id="iterations"),
-]
-
-
-@pytest.mark.parametrize(("goal", "reason", "raised"), LIMITS)
-async def test_budget_exhaustion_is_recorded_as_the_stop_reason(
-    course: Course, measured: Measured, goal: dict[str, Any], reason: str, raised: dict[str, float | None]
-) -> None:
-    await course.run(*({**reply, **SPENT} for reply in WORK), ends=f"capped/{reason}", **GOAL, **goal)
-    state = course.state
-    assert (state.goal.status, state.memory.stop_reason) == ("blocked", "budget_exhausted")
-    spent = state.memory.budget_state.token_estimate
-    with pytest.raises(UsageError, match="is capped"):
-        await course.resume(ends="")
-    assert course.state == state
-    await course.resume(ends="complete", **raised)
-    assert course.state.memory.budget_state.token_estimate == 2_400 > spent
-    assert course.effects == ["one", "two"]
-    measured(course)
-
-
-async def test_a_deadline_is_recorded_as_the_stop_reason(course: Course, measured: Measured) -> None:
-    slow = {**WORK[1], "delay": 30}
-    await course.run(WORK[0], slow, *WORK[2:], ends="capped/timeout", timeout=3, **GOAL)
-    assert course.state.memory.stop_reason == "budget_exhausted"
-    assert course.state.memory.budget_state.deadline_at is not None
-    assert course.effects == ["one"]
-    measured(course)
-
-
 async def test_fresh_evidence_wins_over_stale_tool_results(course: Course, measured: Measured) -> None:
     course.write({"a.txt": "old words\n"})
     await course.run(
@@ -304,43 +246,6 @@ async def test_working_memory_is_not_promoted_without_policy(course: Course, mea
         _promote(course, "o2")
     course.promotions.append(not (course.home / "memory").exists() and not of_kind(course, events.MemoryPromoted))
     measured(course)
-
-
-async def test_what_the_policy_allows_is_promoted_with_its_source_and_nothing_else_is(
-    course: Course, measured: Measured
-) -> None:
-    said = agent("", plan(current="two.txt is green"))
-    await course.run(said, *WORK, ends="complete", owner="ann", memory={"promote": ["fact"]}, **GOAL)
-    for item, kind, allowed in (("o3", "fact", True), ("o3", "event", False), ("o2", "fact", False)):
-        try:
-            _promote(course, item, kind)
-            course.promotions.append(allowed)
-        except UsageError:
-            course.promotions.append(not allowed)
-    (kept,), _ = list_items(course.home)
-    (event,) = of_kind(course, events.MemoryPromoted)
-    assert (event.memory_id, event.source_ref) == (kept.memory_id, "o3")
-    measured(course)
-
-
-async def test_no_fact_of_an_active_run_is_promoted(course: Course, measured: Measured) -> None:
-    tried: list[GoalError | None] = []
-
-    class Promoter(Course):
-        def on_record(self, record: Record) -> None:
-            super().on_record(record)
-            if isinstance(record.event, events.RoundFinished) and not tried:
-                try:
-                    _promote(self, "o2")
-                    tried.append(None)
-                except GoalError as error:
-                    tried.append(error)
-
-    living = Promoter(course.folder / "living")
-    await living.run(*WORK, ends="complete", owner="ann", memory={"promote": ["fact"]}, **GOAL)
-    assert "is active" in str(tried[0])
-    living.promotions.append(not of_kind(living, events.MemoryPromoted))
-    measured(living)
 
 
 def _promote(course: Course, item: str, kind: Any = "fact") -> None:

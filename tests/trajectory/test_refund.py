@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.goal import Goal
-from goalrunner.core.outcome import GoalStatus
 from goalrunner.goalfile.loading import load_goal
 from tests.support.command_line import environment
 from tests.support.course import Course
@@ -51,19 +50,6 @@ async def test_the_payment_waits_and_the_state_says_on_what_evidence(
     assert state.memory.current_step == "refund_issued"
     (waiting,) = state.waiting
     assert (waiting.kind, waiting.action) == ("shell", "python3 refund.py issue O-104 189.00")
-    assert ledger(course) == HEADING
-    measured(course)
-
-
-async def test_a_denied_payment_is_never_made(course: Course, refund: Goal, measured: Measured) -> None:
-    await course.drive(refund, ends="blocked/approval_required")
-    evidence = course.state.memory.evidence_refs
-    decide_approval(course.run_folder, "denied", reason="not without a photo")
-    outcome = await course.resume(ends="blocked/denied")
-    assert "not without a photo" in outcome.message
-    # The agent reads the denial in place of the call's result.
-    assert course.state.memory.evidence_refs[:-1] == evidence
-    assert not any(getattr(record.event, "status", None) is GoalStatus.COMPLETE for record in course.log)
     assert ledger(course) == HEADING
     measured(course)
 

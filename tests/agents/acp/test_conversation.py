@@ -12,7 +12,7 @@ import pytest
 from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotSignedIn
-from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.core.outcome import AgentSession
 from goalrunner.system.processes import entry
 from tests.support.acp_bench import NAME, AcpBench
 
@@ -244,24 +244,6 @@ async def test_a_cancelled_turn_is_cancelled_at_the_agent_and_ends(tmp_path: Pat
     assert [run.ending for run in recorder.runs] == ["exit 0"]
 
 
-async def test_a_fresh_start_is_a_fresh_session_that_knows_nothing(tmp_path: Path) -> None:
-    bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]])
-    recorder, talk = bench.recorder(), bench.conversation()
-    clean = talk.checkpoint()
-
-    await talk.send("first", recorder)
-    talk.restore(clean)
-    await talk.send("again", recorder)
-    await talk.close()
-
-    assert bench.prompts() == ["first", "again"]
-    assert len({message["params"]["sessionId"] for message in bench.seen("session/prompt")}) == 2
-    assert len({message["pid"] for message in bench.seen()}) == 1
-    assert [message["content"] for message in talk.messages] == ["again", "two"]
-    with pytest.raises(TypeError):
-        talk.restore([])
-
-
 async def in_another_process(bench: AcpBench) -> tuple[AcpConversation, Any, Unfinished]:
     """A conversation of one round, taken up where another process left it."""
     talk = bench.conversation()
@@ -357,36 +339,6 @@ async def test_after_a_crash_the_next_turn_has_a_process_of_its_own(tmp_path: Pa
 
     assert reply.text == "whole"
     assert "> half" in bench.prompts()[1]
-
-
-async def test_usage_is_taken_as_it_is_reported_and_unknown_stays_unknown(tmp_path: Path) -> None:
-    tokens = {"usage": {"totalTokens": 150, "inputTokens": 20, "outputTokens": 30, "cachedReadTokens": 100}}
-    cost = [
-        ["report", "usage_update", {"used": 1, "size": 2, "cost": {"amount": amount, "currency": "USD"}}]
-        for amount in (0.25, 0.375)
-    ]
-    bench = AcpBench(
-        tmp_path,
-        [["say", "a"]],
-        [["say", "b"], cost[0], ["end", "end_turn", tokens]],
-        [
-            ["say", "c"],
-            cost[1],
-            ["end", "end_turn", {"_meta": {"quota": {"token_count": {"input_tokens": 7, "output_tokens": 2}}}}],
-        ],
-    )
-    recorder, talk = bench.recorder(), bench.conversation()
-
-    for prompt in ("one", "two", "three"):
-        await talk.send(prompt, recorder)
-    await talk.close()
-
-    assert [usage for _, usage in recorder.usages] == [
-        Usage.unknown(),
-        Usage(input_tokens=120, output_tokens=30, cost_usd=0.25, calls=1, uncounted_calls=1),
-        Usage(input_tokens=7, output_tokens=2, cost_usd=0.125, calls=1, uncounted_calls=1),
-    ]
-    assert [session.total.cost_usd for session in recorder.sessions] == [0.0, 0.25, 0.375]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")

@@ -12,7 +12,7 @@ from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
-from tests.support.external import conversation, preset, program
+from tests.support.external import conversation, preset
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -49,25 +49,6 @@ async def test_a_round_is_recorded_as_it_happens(tmp_path: Path, recorder: Memor
     (written,) = recorder.written
     assert written[0].startswith(b"banner: welcome\n")
     assert written[1] == b"to stderr\n"
-
-
-async def test_a_later_round_goes_on_in_the_session_of_the_agent(tmp_path: Path, recorder: MemoryRecorder) -> None:
-    chosen = preset(
-        tmp_path,
-        """
-        say("session", id="s-1")
-        say("usage", input=100 * rounds(), output=10, cost=0.1)
-        say("text", text=json.dumps([asked, prompt]))
-        """,
-        resumes=True,
-        cumulative=True,
-    )
-    talk = conversation(tmp_path, chosen)
-    assert json.loads((await talk.send("one", recorder)).text) == [[], "one"]
-    assert json.loads((await talk.send("two", recorder)).text) == [["--resume", "s-1"], "two"]
-    assert [usage.input_tokens for _, usage in recorder.usages] == [100, 100]
-    assert [usage.output_tokens for _, usage in recorder.usages] == [10, 0]
-    assert recorder.sessions[-1].total.input_tokens == 200
 
 
 async def test_another_process_goes_on_in_the_session(tmp_path: Path, recorder: MemoryRecorder) -> None:
@@ -120,15 +101,6 @@ async def test_a_session_that_the_agent_lost_is_replaced_by_a_fresh_one(
     assert [bool(run.note) for run in recorder.runs] == [False, True, False]
 
 
-async def test_a_checkpoint_gives_a_fresh_session(tmp_path: Path, recorder: MemoryRecorder) -> None:
-    chosen = preset(tmp_path, 'say("session", id="s-1")\nsay("text", text=json.dumps([asked, prompt]))', resumes=True)
-    talk = conversation(tmp_path, chosen)
-    start = talk.checkpoint()
-    await talk.send("one", recorder)
-    talk.restore(start)
-    assert json.loads((await talk.send("two", recorder)).text) == [[], "two"]
-
-
 @pytest.mark.parametrize(
     ("body", "kind", "said"),
     [
@@ -167,14 +139,6 @@ async def test_a_message_before_a_bad_exit_is_an_answer_and_the_exit_is_noted(
     assert (ran.ending, "exit 3" in ran.note) == ("exit 3", True)
 
 
-async def test_a_missing_program_is_not_installed(tmp_path: Path, recorder: MemoryRecorder) -> None:
-    chosen = Preset(argv=("no-such-agent", "-p"), install="npm install it")
-    with pytest.raises(AgentNotInstalled) as caught:
-        await conversation(tmp_path, chosen).send("do it", recorder)
-    assert caught.value.hint == "npm install it"
-    assert sum((usage for _, usage in recorder.usages), Usage()) == Usage()
-
-
 async def test_a_silent_script_is_an_agent(tmp_path: Path, recorder: MemoryRecorder) -> None:
     talk = conversation(tmp_path, Preset(argv=("cat > told",)))
     reply = await talk.send("do it", recorder)
@@ -186,20 +150,3 @@ async def test_plain_text_is_the_answer(tmp_path: Path, recorder: MemoryRecorder
     reply = await conversation(tmp_path, Preset(argv=("echo one; echo two",))).send("do it", recorder)
     assert reply.text == "one\ntwo\n"
     assert recorder.usages == [("agent", Usage.unknown())]
-
-
-async def test_what_an_agent_leaves_running_is_ended_and_named(tmp_path: Path, recorder: MemoryRecorder) -> None:
-    reply = await conversation(tmp_path, Preset(argv=("sleep 54321 & echo started",))).send("do it", recorder)
-    assert reply.left == ("sleep",)
-
-
-async def test_a_prompt_beyond_the_length_of_a_command_line_is_put_into_a_file(
-    tmp_path: Path, recorder: MemoryRecorder
-) -> None:
-    source = (
-        "p = sys.argv[1]\nword = [w for w in p.split() if w.endswith('.prompt.md')][0]\nprint(len(open(word).read()))"
-    )
-    chosen = Preset(argv=(*program(tmp_path, source), "{prompt}"))
-    reply = await conversation(tmp_path, chosen).send("x" * 240_000, recorder)
-    assert reply.text == "240000\n"
-    assert list((tmp_path / "scratch").glob("*.prompt.md")) == []
