@@ -10,7 +10,6 @@ import pytest
 
 from goalrunner import (
     Goal,
-    GoalController,
     GoalOutcome,
     Recorder,
     RoundReply,
@@ -220,14 +219,6 @@ def test_a_wrong_keyword_is_refused_before_the_run(keywords: dict[str, Any], sai
     assert refusal.value.message.startswith(said)
     assert refusal.value.hint
     assert list(own_home.iterdir()) == []
-
-
-@pytest.mark.parametrize("objective", ["", "  \n"])
-def test_an_empty_objective_is_refused_where_it_is_given(objective: str) -> None:
-    with pytest.raises(UsageError, match="objective: is empty; write something"):
-        GoalController(objective, validators=["true"])
-    with pytest.raises(UsageError, match="objective: is empty; write something"):
-        run_goal(Agent("x"), objective, validators=["true"])
 
 
 @pytest.mark.parametrize("content", ["Again!", [{"text": "Again!"}], [{"type": "text", "text": "Again!"}]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import types
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -135,19 +134,6 @@ def test_a_validator_takes_the_response_and_the_agent_or_less() -> None:
     assert run_goal(own, "x", validators=[both, one, none]).passed
     assert len(seen) == 3
     assert ([{"text": "a"}], own) in seen
-
-
-def test_a_goal_takes_the_short_forms_of_a_goal_file() -> None:
-    goal = Goal(
-        objective="x", validator="pytest -q", judge="openai/gpt-5-mini", timeout="30m", max_iterations=inf, model="a/b"
-    )
-    assert [spec.run for spec in goal.validators] == ["pytest -q"]
-    assert (goal.judge.model, goal.agent.model, goal.timeout, goal.max_iterations) == (
-        "openai/gpt-5-mini",
-        "a/b",
-        1800.0,
-        None,
-    )
 
 
 def test_run_goal_takes_a_duration_in_words() -> None:

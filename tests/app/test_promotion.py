@@ -119,13 +119,6 @@ def test_a_secret_is_replaced_before_it_is_kept(tmp_path: Path) -> None:
     assert text.count("[redacted:DB_PASSWORD]") == 2
 
 
-def test_a_correction_takes_the_place_of_what_it_corrects(tmp_path: Path) -> None:
-    folder = kept_run(tmp_path)
-    old = promoted(folder, tmp_path)
-    new = promoted(folder, tmp_path, text="it returns None", replaces=old.memory_id)
-    assert list_items(tmp_path) == ([new], [])
-
-
 def test_a_living_run_promotes_nothing(tmp_path: Path) -> None:
     folder = kept_run(tmp_path)
     with EventLog(folder.events, SystemClock(), Redactor({})), pytest.raises(RecordError, match="is active"):

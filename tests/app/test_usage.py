@@ -15,7 +15,6 @@ from goalrunner import (
     aresume,
     arun_goal,
     chat_conversation,
-    judge_goal,
     load_goal,
     read_transcript,
     resume,
@@ -86,14 +85,6 @@ def test_a_workspace_that_is_not_there_is_refused(tmp_path: Path, own_home: Path
         with pytest.raises(UsageError, match=said):
             GoalController(goal, validators="true").start()
     assert list(own_home.iterdir()) == []
-
-
-def test_what_is_no_judge_is_refused() -> None:
-    wrong: Any = 5
-    with pytest.raises(UsageError, match="an int is not a judge"):
-        run_goal(ScriptedConversation("a"), "x", wrong)
-    with pytest.raises(UsageError, match="an int is not a judge"):
-        judge_goal(wrong, "x", [])
 
 
 def test_every_entry_point_takes_the_same_typed_keywords() -> None:

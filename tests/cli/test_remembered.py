@@ -40,15 +40,6 @@ def test_a_fact_is_promoted_listed_corrected_and_forgotten(own_home: Path, capsy
     assert capsys.readouterr().err.startswith("No facts are kept. To keep one: goal promote RUN ITEM")
 
 
-def test_a_refusal_names_the_key(own_home: Path, capsys: Capture) -> None:
-    kept_run(own_home, memory="recall = true")
-    assert main(["promote", "k3f9", "o1", "--kind", "fact"]) == 2
-    assert capsys.readouterr().err == (
-        "Error: the goal of this run does not allow promoting the kind fact\n"
-        'write [memory] promote = ["fact"] in the goal file, and start a new run: the goal of a run is fixed\n'
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -65,18 +56,6 @@ def test_what_cannot_be_done_as_asked(own_home: Path, capsys: Capture, arguments
     kept_run(own_home)
     assert main(arguments) == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_damaged_line_is_named_and_the_rest_is_listed(own_home: Path, capsys: Capture) -> None:
-    kept_run(own_home)
-    main(["promote", "k3f9", "o1", "--kind", "fact"])
-    path = own_home / "memory" / "items.jsonl"
-    path.write_text("{half\n" + path.read_text())
-    capsys.readouterr()
-    assert main(["memory"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err.startswith(f"Warning: {path}:1: Invalid JSON")
-    assert "parse() returns an empty Document" in printed.out
 
 
 @pytest.mark.slow

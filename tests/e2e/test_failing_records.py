@@ -40,9 +40,3 @@ def test_a_recording_that_is_not_there_is_2_and_nothing_is_run(tmp_path: Path, o
         assert "nofile cannot be read: No such file or directory" in ended.err
     assert not (own_home / "runs").exists()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_recording_that_does_not_hold_is_2(tmp_path: Path) -> None:
-    (tmp_path / "r.jsonl").write_text("no json\n")
-    options = ["--objective", "x", "--model", "scripted/r.jsonl", "--validator", "true"]
-    assert goal("run", *options, cwd=tmp_path).code == 2

@@ -92,11 +92,3 @@ def test_the_outcome_follows_the_progress_on_stdout(place: Path) -> None:
     told = (place / "all").read_text()
     assert told.startswith("goal       x\n")
     assert json.loads(told[told.index("{\n") :])["status"] == "complete"
-
-
-def test_green_and_red_differ_where_the_encoding_has_no_marks(place: Path) -> None:
-    ended = line(place, "PYTHONIOENCODING=ascii goal run goal.toml")
-    assert ended.code == 0, ended
-    marks = [text[11] for text in ended.out.splitlines() if " test " in text]
-    assert marks == ["x", "+"]
-    assert "?" not in ended.out

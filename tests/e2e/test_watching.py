@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import GOAL, environment
 from tests.support.recordings import agent, recording, shell, write_file
 from tests.support.terminal import Terminal
 
@@ -56,22 +54,3 @@ def test_ctrl_c_names_the_command_that_goes_on(place: Path) -> None:
         assert terminal.end() == 130
         assert "continue   goal resume " in terminal.shown.splitlines()[-1]
     assert (place.parent / "told").read_text() == "cancelled\n"
-
-
-def test_a_pipe_has_a_line_when_a_validator_takes_long(place: Path) -> None:
-    (place / "seen").touch()
-    done = subprocess.run(
-        [*GOAL, "run", "goal.toml"],
-        cwd=place,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    lines = [
-        line.split("python3 check.py")[-1].split("   ")[-1] for line in done.stdout.splitlines() if "check.py" in line
-    ]
-    assert lines[0].startswith("running, ")
-    assert lines[1].startswith("exit 1: ")
-    assert "\x1b" not in done.stdout

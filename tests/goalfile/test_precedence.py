@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import GoalFileError, Problem, UsageError
-from goalrunner.goalfile.loading import load_goal_text, option_of, resolve_goal
+from goalrunner.goalfile.loading import load_goal_text, resolve_goal
 
 FILE = "objective='file'\nmodel='file/a'\njudge='file/j'\nvalidator='file'\ntimeout=1\nmax_iterations=2\n"
 OPTIONS: dict[str, Any] = {"objective": "option", "validators": ["pytest -q"], "agent.model": "option/a"}
@@ -62,19 +62,6 @@ def test_a_judge_table_keeps_its_keys_under_a_model_from_elsewhere() -> None:
     text = "objective='x'\nmodel='a/b'\n[judge]\nminimum_score=0.5\n"
     judge = load_goal_text(text, "goal.toml", {}, {"GOAL_JUDGE": "e/j"}).judge
     assert (judge.model, judge.minimum_score) == ("e/j", 0.5)
-
-
-def test_options_replace_what_the_file_says() -> None:
-    options = {
-        **OPTIONS, "timeout": "30m", "max_iterations": "inf", "budget.tokens": "1_000", "budget.cost_usd": 0.5,
-        "preserve_context": "false", "success_criteria": ["a"], "constraints": ("b",), "deliverable": "response",
-    }  # fmt: skip
-    goal = load_goal_text(FILE + "success_criteria=['x','y']", "goal.toml", options, {})
-    assert goal.objective == "option"
-    assert [validator.run for validator in goal.validators] == ["pytest -q"]
-    assert (goal.timeout, goal.max_iterations, goal.budget.tokens, goal.budget.cost_usd) == (1800, None, 1000, 0.5)
-    assert (goal.preserve_context, goal.success_criteria, goal.constraints) == (False, ("a",), ("b",))
-    assert goal.deliverable == "response"
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("90", 90), ("1.5", 1.5), ("2h", 7200), (5, 5), ("inf", None)])
@@ -153,14 +140,6 @@ def test_a_current_folder_that_is_gone_is_said(tmp_path: Path, monkeypatch: pyte
     gone.rmdir()
     with pytest.raises(UsageError, match="does not exist any more"):
         resolve_goal({}, OPTIONS, {})
-
-
-def test_options_bear_the_names_of_the_command_line() -> None:
-    names = [
-        option_of(key)
-        for key in ("objective", "max_iterations", "agent.model", "judge.model", "budget.cost_usd", "validators")
-    ]
-    assert names == ["--objective", "--max-iterations", "--model", "--judge", "--cost", "--validator"]
 
 
 @given(

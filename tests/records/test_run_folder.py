@@ -209,17 +209,6 @@ def test_the_newest_run_is_that_of_the_folder_or_the_nearest_above_it(
     assert newest_run(two_projects, Path(folder)).run_id == run_id
 
 
-@pytest.mark.parametrize("folder", ["/src", "/src/parsers", "/src/goals/old", "/"])
-def test_a_folder_without_runs_names_the_newest_run_elsewhere(two_projects: Path, folder: str) -> None:
-    with pytest.raises(RunNotFound) as refused:
-        newest_run(two_projects, Path(folder))
-    assert str(refused.value) == (
-        f"no run worked in {folder} or in a folder above it\n"
-        'the newest run elsewhere: c333-site in /src/site, "Build the site."\n'
-        "to use that run, add its id: c333-site; goal list --all shows all runs"
-    )
-
-
 def test_a_damaged_summary_does_not_move_a_run_to_another_workspace(two_projects: Path) -> None:
     damaged = RunFolder(two_projects / "runs" / "b222-newer")
     damaged.summary.write_text("")
