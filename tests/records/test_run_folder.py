@@ -7,6 +7,7 @@ import os
 import random
 import re
 import stat
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -331,3 +332,21 @@ def test_four_signs_alone_tell_the_runs_of_a_home_apart(tmp_path: Path) -> None:
 @given(objective=st.text())
 def test_any_objective_gives_a_name_for_a_folder(objective: str) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9]{3}(-[a-z0-9]+)*", new_run_id(Path("/nowhere"), objective))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"started_at": "soon"},
+        {"started_at": "2026-01-01T00:00:00"},
+        {"finished_at": "2026-01-01T00:00:00"},
+        {"updated_at": 5},
+    ],
+)
+def test_a_summary_with_a_damaged_time_is_unreadable(damage: dict[str, object], tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "k3f9")
+    folder.write_json(folder.summary, {"status": "complete", "started_at": "2026-01-01T00:00:00.000+00:00", **damage})
+
+    (summary,) = run_summaries(tmp_path)
+    assert (summary["status"], summary["message"]) == ("unreadable", "summary.json is damaged")
+    assert datetime.fromisoformat(summary["started_at"]).tzinfo is not None

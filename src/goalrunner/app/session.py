@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
@@ -85,17 +86,33 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
                 remove_run(options.home, prepared.folder)
 
 
-async def resume_run(folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "") -> GoalOutcome:
+async def resume_run(
+    folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "", attempt: datetime | None = None
+) -> GoalOutcome:
     """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
 
-    If the run is complete, return its outcome, so that a retry is safe. Raise GoalError if it cannot be resumed: it was
-    cancelled, another process drives it, its log is damaged, or its limits are used up.
+    If the run is complete, return its outcome, so that a retry is safe; but raise UsageError if it ended before `attempt`,
+    when a user last tried to start a run, because the outcome is not that of the attempt. Raise GoalError if it cannot be
+    resumed: it was cancelled, another process drives it, its log is damaged, or its limits are used up.
     """
     earlier = EarlierRun(folder, load_run(folder), options, limits, note=note)
     if (outcome := earlier.completed()) is not None:
+        _refuse_older(earlier.loaded.state, attempt)
         return outcome
     with _signals() as watch:
         return await drive_to_end(await earlier.resume(), watch)
+
+
+def _refuse_older(state: RunState, attempt: datetime | None) -> None:
+    """Raise UsageError if a complete run ended before the last attempt to start one."""
+    if attempt is None or datetime.fromisoformat(state.ended_at) >= attempt:
+        return
+    run = state.goal.run_id
+    raise UsageError(
+        f"the last goal run in this folder, at {attempt:%Y-%m-%d %H:%M:%S} UTC, made no run here; "
+        f"run {run} is complete, but ended before",
+        f"goal run starts a new run; goal resume {run} prints that outcome",
+    )
 
 
 async def drive_to_end(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalOutcome:

@@ -66,8 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     if answer := fast_path(arguments):
         return answer()
+    from goalrunner.cli import runs
     from goalrunner.cli.app import app
 
+    if arguments[:1] == ["run"] and not {"--dry-run", "--help", "-h"} & {*arguments}:
+        runs.note_attempt()
     called = os.path.basename(sys.argv[0])  # noqa: PTH119  pathlib is not needed for anything else here
     app(args=arguments, prog_name=called if called == "goalrunner" else "goal")
     return int(ExitCode.COMPLETE)

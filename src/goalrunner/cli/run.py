@@ -14,9 +14,10 @@ import goalrunner
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import drive, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
-from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.core.errors import ExitCode, UsageError, one_line, quoted
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.exports.result_files import open_files
-from goalrunner.records.run_folder import newest_run
+from goalrunner.records.run_folder import newest_run, read_summary
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
@@ -128,8 +129,8 @@ def resume(
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
     The conversation, counters, usage and evidence of the run are kept, and completed steps are not repeated. A limit that is
-    used up must be raised. For a run that is complete, its outcome is printed again. A run that was ended by `goal cancel`
-    cannot be resumed.
+    used up must be raised. For a run that is complete, its outcome is printed again; without RUN, only if no later `goal run`
+    in this folder failed to start. A run that was ended by `goal cancel` cannot be resumed.
     """
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import resume_run
@@ -139,9 +140,15 @@ def resume(
     raised = {**keys, "budget.allow_unenforced": allow_unenforced or None}
     limits = resolve_limits({key: value for key, value in raised.items() if value is not None})
     folder = runs.find(run)
+    # Without RUN, the newest run must be that of the last `goal run`: an older complete one hides that it failed.
+    attempt = runs.last_attempt() if run is None else None
+    earlier = RunSummary.read(read_summary(folder))
+    if earlier.status == "complete":
+        objective = quoted(one_line(earlier.objective))
+        output.complain(f"run {folder.run_id}, {objective}, is complete since {earlier.finished_at}; nothing is run")
     copy = output.ResultFile(output_file) if output_file is not None else None
     return drive(
-        lambda options: resume_run(folder, options, limits, note=note),
+        lambda options: resume_run(folder, options, limits, note=note, attempt=attempt),
         RunOptions(home=runs.home()),
         copy,
         open_files(junit, summary, gitlab),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 from datetime import UTC, datetime
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
-from goalrunner.core.errors import RunNotFound, UsageError
+from goalrunner.core.errors import GoalError, RunNotFound, UsageError
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records import run_folder
 
@@ -41,6 +44,26 @@ def current_folder() -> Path:
     except OSError as error:
         why = "the current folder does not exist any more, so no run belongs to it"
         raise UsageError(why, "name the run; goal list --all shows all runs") from error
+
+
+def note_attempt() -> None:
+    """Keep the time of a `goal run` in this folder, also of one that then makes no run. Without earlier runs, keep nothing."""
+    with contextlib.suppress(GoalError):
+        if (home() / run_folder.RUNS).is_dir():
+            run_folder.write_json(_attempt_file(), datetime.now(UTC).isoformat(timespec="milliseconds"))
+
+
+def last_attempt() -> datetime | None:
+    """Return the time of the last `goal run` in this folder; None if it is not known."""
+    try:
+        return datetime.fromisoformat(loads(_attempt_file().read_bytes()))
+    except (GoalError, OSError, TypeError, ValueError):
+        return None
+
+
+def _attempt_file() -> Path:
+    name = hashlib.sha256(os.fsencode(current_folder())).hexdigest()[:16]
+    return home() / "attempts" / f"{name}.json"
 
 
 def records(folder: RunFolder) -> Iterator[Record]:

@@ -314,7 +314,7 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
     message = "summary.json is damaged"
     try:
         summary = json.loads(folder.summary.read_bytes())
-        if isinstance(summary, dict) and isinstance(summary.get("started_at"), str):
+        if isinstance(summary, dict) and _has_times(summary):
             summary["run_id"] = folder.run_id
             if summary.get("status") == "running" and not is_written(folder.events):
                 summary.update(_lost(summary))
@@ -324,7 +324,7 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
         message = f"summary.json: {(error.strerror or 'cannot be read').lower()}"
         if is_missing and folder.is_empty:
             message = "the run never began"
-    except (ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         pass
     from datetime import UTC, datetime  # not at the top: few runs need it
 
@@ -334,6 +334,14 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
     if workspace := _recorded_workspace(folder):
         summary["workspace"] = workspace
     return summary
+
+
+def _has_times(summary: Mapping[str, Any]) -> bool:
+    """Return whether a summary has the time of its start, and all its times name their distance from UTC."""
+    from datetime import datetime  # not at the top: `goal run` reads no summary
+
+    texts = [summary["started_at"], *filter(None, (summary.get("updated_at"), summary.get("finished_at")))]
+    return all(datetime.fromisoformat(text).tzinfo is not None for text in texts)
 
 
 def _recorded_workspace(folder: RunFolder) -> str:
