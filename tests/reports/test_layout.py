@@ -22,12 +22,6 @@ from goalrunner.reports.layout import (
 from goalrunner.reports.steps import event_lines
 
 
-def test_two_texts_on_one_line_have_two_spaces_between_them() -> None:
-    first = "x" * 36
-    assert laid_out([Fact("agent", first, beside=("judge", "y"))]) == f"agent      {first}  judge  y\n"
-    assert laid_out([Fact("agent", f"{first}x", beside=("judge", "y"))]).count("\n") == 2
-
-
 def test_what_a_person_copies_is_never_wrapped() -> None:
     path = "/state/" + "long/" * 20
     assert laid_out([Fact("", path, whole=True)], 40) == f"           {path}\n"
@@ -42,7 +36,6 @@ TEXT = st.text(max_size=120)
 LINES = st.one_of(
     st.builds(StepLine, TEXT, subject=TEXT, time=st.sampled_from(["", "0.1 s", "12 min 34 s"]), remark=TEXT),
     st.builds(Fact, st.just("goal"), TEXT),
-    st.builds(Fact, st.just("agent"), TEXT, beside=st.tuples(st.just("judge"), TEXT)),
 )
 
 
@@ -54,8 +47,8 @@ def test_no_row_is_wider_than_the_terminal(line: ReportLine, columns: int) -> No
 
 
 @given(LINES)
-def test_a_pipe_gets_one_row_a_line_or_two_for_a_pair(line: ReportLine) -> None:
-    assert 1 <= laid_out([line]).count("\n") <= 2
+def test_a_pipe_gets_one_row_a_line(line: ReportLine) -> None:
+    assert laid_out([line]).count("\n") == 1
 
 
 TAP = """\

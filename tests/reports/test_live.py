@@ -68,7 +68,7 @@ def test_the_lines_stay_and_are_those_of_a_pipe(terminal: Terminal, progress: Li
     progress.finish(outcome())
     screen = "\n".join(terminal.screen())
     for line in (
-        "agent      anthropic/claude-sonnet-4-5           judge  openai/gpt-5-mini",
+        "agent      anthropic/claude-sonnet-4-5",
         "round 1    · shell   pytest -q tests/test_parser.py   0.9 s   exit 1",
         "           ✓ tests   pytest -q                  1.1 s   43 passed",
         "complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21 (judge 6 %)",

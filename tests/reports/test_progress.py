@@ -169,9 +169,9 @@ def test_a_round_that_was_interrupted_keeps_its_number_and_is_timed_from_the_res
     for record in past[3:]:
         progress.on_record(record)
     lines = stream.getvalue().splitlines()
-    assert lines[4].startswith("round 1    · shell   pytest -q tests/test_parser.py")
+    assert lines[6].startswith("round 1    · shell   pytest -q tests/test_parser.py")
     began, ended = past[2].elapsed, past[14].elapsed
-    assert lines[8].startswith(f"           round 1 took {ended - began:.1f} s since it was resumed")
+    assert lines[10].startswith(f"           round 1 took {ended - began:.1f} s since it was resumed")
 
 
 def test_only_a_terminal_needs_streamed_text() -> None:

@@ -115,7 +115,7 @@ def promote(
     from goalrunner.app.decisions import run_redactor
     from goalrunner.app.sandbox import person
     from goalrunner.records.files import SystemClock
-    from goalrunner.reports.tables import promoted_text
+    from goalrunner.reports.tables import memory_text
 
     folder = runs.find(run)
     kept = promotion.promote_fact(
@@ -132,7 +132,7 @@ def promote(
         permission=permission,
         replaces=replaces,
     )
-    output.say(promoted_text(kept))
+    output.say(memory_text([kept], now=datetime.now(UTC), columns=output.columns()))
     return 0
 
 

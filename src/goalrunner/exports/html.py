@@ -144,8 +144,7 @@ class RunPage:
     def _add(self, record: Record) -> None:
         event, lines = record.event, self._narrative.lines_of(record)
         if isinstance(event, events.GoalCreated | events.RunStarted):
-            for fact in (line for line in lines if isinstance(line, Fact)):
-                self.opening += [fact, *([Fact(*fact.beside)] if fact.beside else [])]
+            self.opening += [line for line in lines if isinstance(line, Fact)]
             return
         usage = self._narrative.state.total if self._narrative.state else Usage()
         if isinstance(event, events.RoundStarted) and event.round != self.rounds[-1].number:  # else it was resumed

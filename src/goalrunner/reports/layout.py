@@ -10,7 +10,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -128,9 +128,6 @@ _NAME_COLUMNS, _LONGEST_NAME = 7, 16
 _SUBJECT_COLUMNS, _WIDE_SUBJECT_COLUMNS = 23, 48
 _TIME_END = 9
 """Columns between the end of the subject's column and the end of a time."""
-_BESIDE = 38
-"""Columns of the first of two texts on one line, with two spaces at least."""
-_BESIDE_LABEL = 7
 _STEP_ROWS, _MOST_ROWS = 4, 12
 """Most rows of a terminal for the subject or remark of a step, and for any other text."""
 _TAP_FAILURE = re.compile(r"^ *not ok .*\n(?: .*\n)*?( +)error: .*(?:\n(?:\1 .*| *$))*", re.MULTILINE)
@@ -170,12 +167,11 @@ class StepLine:
 
 @dataclass(frozen=True)
 class Fact:
-    """A line of the header or of the end: a label and a text; `beside` is a second pair on the same line."""
+    """A line of the header or of the end: a label and a text."""
 
     label: str
     text: str
     tone: Tone = "plain"
-    beside: tuple[str, str] | None = None
     whole: bool = False
     """Never wrapped or cut: paths and commands that a person copies."""
 
@@ -214,10 +210,8 @@ def _rows(line: ReportLine, columns: int | None) -> list[Row]:
     match line:
         case StepLine():
             return _step_rows(line, columns)
-        case Fact(beside=None):
-            return _fact_rows(line, columns)
         case Fact():
-            return _pair_rows(line, columns)
+            return _fact_rows(line, columns)
         case Quoted():
             return _quoted_rows(line, columns)
 
@@ -259,17 +253,6 @@ def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:
         parts = wrap(text, columns - LABEL_COLUMNS, _MOST_ROWS)
     label = Piece(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
     return [[label, Piece(parts[0])], *([Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
-
-
-def _pair_rows(fact: Fact, columns: int | None) -> list[Row]:
-    """Return one row for both pairs of label and text if they fit, else rows for each."""
-    assert fact.beside is not None
-    label, text = fact.beside
-    [[*first, own]] = _fact_rows(replace(fact, whole=True), None)
-    row = [*first, Piece(pad(own.text, _BESIDE)), Piece(pad(label, _BESIDE_LABEL), "bold"), Piece(printable_line(text))]
-    if width(own.text) < _BESIDE - 1 and (columns is None or _width(row) <= columns):
-        return [row]
-    return [*_fact_rows(fact, columns), *_fact_rows(Fact(label, text), columns)]
 
 
 def _quoted_rows(line: Quoted, columns: int | None) -> list[Row]:

@@ -17,7 +17,6 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, ReportLine, StepLine, facts, home_path, known, model_name
 from goalrunner.reports.steps import event_lines, message_step, near_limits, spent_parts
 
-_OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME", "critic": "[critic] model"}
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
 """The warning at the start of a run without any limit."""
 _NO_JUDGE = "none; the validators decide"
@@ -25,21 +24,34 @@ _NO_JUDGE = "none; the validators decide"
 
 def start_lines(state: RunState, place: str, started: events.RunStarted | None = None) -> Iterator[ReportLine]:
     """Yield workspace, run and models, and at the start of a run its limits and warnings; `place` is "git, clean"."""
-    workspace = " · ".join(filter(None, (home_path(state.workspace), place)))
-    yield Fact("workspace", workspace, beside=("run", state.goal.run_id))
     agent = state.agent_command or model_name(state.models.get("agent", "")) or "a conversation that was passed in"
-    yield Fact("agent", agent, beside=("judge", model_name(state.models.get("judge", "")) or _NO_JUDGE))
+    judge = model_name(state.models.get("judge", "")) or _NO_JUDGE
+    yield from known({"run": state.goal.run_id, "workspace": _workspace(state.workspace, place)})
+    yield from known({"agent": agent, "judge": judge})
     if started is not None:
         plan = state.plan
-        critic = f"{plan.critic.name} · at least {figures.score(plan.critic.threshold)}" if plan.critic else ""
-        approvals = waits_for(plan.approvals, state.goal.risk_class)
-        limits = figures.limits(vars(plan))
-        yield from known({"critic": critic, "limits": limits, "checks": started.checks, "approvals": approvals})
+        yield from known(
+            {
+                "critic": _with_minimum(plan.critic.name, plan.critic.threshold) if plan.critic else "",
+                "limits": figures.limits(vars(plan)),
+                "checks": started.checks,
+                "approvals": waits_for(plan.approvals, state.goal.risk_class),
+                "continues": started.continues and f"the conversation of {started.continues}",
+            }
+        )
         if not any((plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)):
             yield UNLIMITED
-        yield from known({"continues": started.continues and f"the conversation of {started.continues}"})
         yield from (Fact("note", note, tone="warn") for note in started.notes)
     yield from _recorded_lines(state.models)
+
+
+def _workspace(path: str, place: str) -> str:
+    return " · ".join(filter(None, (home_path(path), place)))
+
+
+def _with_minimum(name: str, minimum: float) -> str:
+    """Return who gives a score, and the least one that is enough."""
+    return f"{name} · at least {figures.score(minimum)}" if minimum else name
 
 
 def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
@@ -54,11 +66,10 @@ def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
 
 
 def _recorded_lines(models: Mapping[str, str]) -> Iterator[ReportLine]:
-    """Yield a line if replies are played from a recording, with the option for a real model."""
-    recorded = [role for role in _OPTIONS if models.get(role, "").startswith(SCRIPTED)]
+    """Yield a line if replies are played from a recording."""
+    recorded = " and ".join(role for role, model in models.items() if model.startswith(SCRIPTED))
     if recorded:
-        said = f"replies of {' and '.join(recorded)} are played from a recording; tools and checks run for real"
-        yield Fact("recorded", f"{said}; for a real model use {' and '.join(_OPTIONS[role] for role in recorded)}")
+        yield Fact("recorded", f"replies of {recorded} are played from a recording; tools and checks run for real")
 
 
 def resolved_lines(
@@ -70,16 +81,18 @@ def resolved_lines(
     texts about the check environment.
     """
     judge = goal.agent.model if goal.judge.model == "agent" else goal.judge.model
-    minimum = f" · at least {figures.score(goal.judge.minimum_score)}" if goal.judge.minimum_score else ""
     yield Fact("goal", goal.objective)
     yield from facts("criteria", goal.success_criteria, whole=True)
     yield from facts("keeps", goal.constraints, whole=True)
-    yield Fact("workspace", " · ".join(filter(None, (home_path(goal.workspace.path), place))))
-    yield Fact("agent", agent or goal.agent.model, whole=True)
-    yield Fact("judge", judge + minimum if goal.has_judge else _NO_JUDGE, whole=True)
-    if goal.critic.command:
-        yield Fact("critic", f"{goal.critic.command} · at least {figures.score(goal.critic.threshold)}", whole=True)
-    yield Fact("limits", figures.limits({**vars(goal), **vars(goal.budget)}))
+    critic = goal.critic
+    rows = {
+        "workspace": _workspace(goal.workspace.path, place),
+        "agent": agent or goal.agent.model,
+        "judge": _with_minimum(judge, goal.judge.minimum_score) if goal.has_judge else _NO_JUDGE,
+        "critic": _with_minimum(critic.command, critic.threshold) if critic.command else "",
+        "limits": figures.limits({**vars(goal), **vars(goal.budget)}),
+    }
+    yield from known(rows, whole=True)
     yield from facts("checks", map(_validator, goal.validators), whole=True)
     yield from (Fact(label, text) for label, text in checked)
     if goal.unlimited:

@@ -11,7 +11,7 @@ from goalrunner.core.errors import some
 from goalrunner.core.observation import OWNER, EvidenceRow, Observation
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import SHORT_ID, Fact, Quoted, ReportLine, laid_out, printable
+from goalrunner.reports.layout import SHORT_ID, Fact, Quoted, ReportLine, known, laid_out, printable
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -139,21 +139,19 @@ def criterion_facts(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
 
 
 def _citation(row: EvidenceRow) -> Iterator[Fact]:
+    label = f"  {row.observation}"
     if not row.known:
-        yield Fact(f"  {row.observation}", "no such observation")
-    else:
-        named = " ".join((row.command or row.source if row.kind == "validator" else row.source, *row.names))
-        command = row.command if row.kind == "criterion" else ""
-        yield Fact(f"  {row.observation}", ": ".join(filter(None, (named, command))))
+        yield Fact(label, "no such observation")
+        return
+    yield Fact(label, ": ".join(filter(None, (" ".join((row.source, *row.names)), row.command))))
     if row.quote is not None:
         yield Fact("", f"says “{row.quote}”")
-    elif row.fact is not None and (row.kind == "criterion" or row.fact not in row.facts):
-        yield Fact("", f"fact “{row.fact}”" if row.kind == "criterion" else row.fact)
-    if row.known:
-        seen_by = f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
-        snapshot = f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
-        fresh = f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
-        yield Fact("", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh))))
+    elif row.fact is not None and row.fact not in row.facts:
+        yield Fact("", row.fact)
+    snapshot = f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
+    seen_by = f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
+    fresh = f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
+    yield Fact("", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh))))
 
 
 def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> dict[str, Any]:
@@ -166,26 +164,25 @@ def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[Evid
 def observation_text(item: Observation, output: str, stale: str = "", columns: int | None = None) -> str:
     """Return an observation with its whole output. `stale` is why it no longer counted at the last verdict."""
     is_long = len(item.command) > _LONGEST_COMMAND or "\n" in item.command.strip()
-    size = f"{figures.count(len(item.command.splitlines()), 'line')}, below"
-    before, after = ((name or "")[:SHORT_ID] for name in (item.before, item.after))
+    before, after = ((name or "none")[:SHORT_ID] for name in (item.before, item.after))
     label = "question" if item.source == OWNER else "path" if item.path else "command"
-    values = {
+    rows = {
         "id": item.id,
         "round": str(item.round) if item.round else "baseline, before round 1",
         "source": item.source,
-        label: size if is_long else item.command,
         "facts": ", ".join(item.facts),
         "names": ", ".join(item.names),
         "seen by": f"{item.reported_by}, which reported it" if item.reported_by else "the runner",
-        "snapshot": before if before == after else f"{before or 'none'} before, {after or 'none'} after",
+        "snapshot": before if before == after else f"{before} before, {after} after",
         "stale": stale,
         "output": f"{item.output.size:,} bytes" if item.output and item.output.size else "none",
+        label: "below" if is_long else item.command,
     }
-    parts = [laid_out([Fact(name, text, whole=name == "command") for name, text in values.items() if text], columns)]
+    parts = [laid_out(known(rows, whole=True), columns)]
     for text in (item.command if is_long else "", output):
         if text:
-            shown = text if columns is None else printable(text.expandtabs())
-            parts.append(shown if shown.endswith("\n") else f"{shown}\n")
+            visible = text if columns is None else printable(text.expandtabs())
+            parts.append(visible if visible.endswith("\n") else f"{visible}\n")
     return "\n".join(parts)
 
 

@@ -19,16 +19,15 @@ from goalrunner.core.decision import (
     decide,
 )
 from goalrunner.core.events import Record, RoundFinished, RunEnded
-from goalrunner.core.limits import at_work
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.core.run_summary import LOST, RunSummary
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Quoted, ReportLine, cut, facts, home_path, laid_out, printable_line
+from goalrunner.reports.layout import Fact, Quoted, ReportLine, cut, facts, home_path, known, laid_out, printable_line
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.status import closing_lines, next_steps, progress_lines
+from goalrunner.reports.status import closing_lines, next_steps, progress_lines, status_text
 from goalrunner.reports.steps import LONGEST_WORDS
 
 if TYPE_CHECKING:
@@ -82,10 +81,9 @@ def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterato
         yield from closing_lines(outcome_of(state), state, shown=narrative.missing)
         return
     summary = RunSummary.of(state, lost=True)
-    step = f"last seen while {at_work(state)} ran" if state.memory.current_step else "last seen between two steps"
-    rounds = f"{figures.count(state.iterations, 'round')} checked"
-    yield Fact(LOST, "The process of this run has ended unexpectedly; everything that it recorded is kept.", "warn")
-    yield Fact("", " · ".join((step, rounds, figures.spend(summary))))
+    yield Fact("status", status_text(summary), "warn")
+    yield from progress_lines(summary)
+    yield Fact("spent", figures.spend(summary))
     yield from next_steps(summary)
 
 
@@ -120,10 +118,10 @@ def events_text(records: Iterable[Record], columns: int | None = None) -> Iterat
 def state_lines(state: RunState) -> Iterator[ReportLine]:
     """Yield the state of a run."""
     memory, evidence = state.memory, state.memory.step_evidence
-    yield Fact("goal", state.goal.description, beside=("run", state.goal.run_id))
+    summary = RunSummary.of(state)
+    yield from known({"run": state.goal.run_id, "goal": state.goal.description, "status": status_text(summary)})
     yield Fact("event", f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time")
-    yield Fact("doing", _doing(state))
-    yield from progress_lines(RunSummary.of(state))
+    yield from progress_lines(summary)
     done = [f"{step} ({evidence[step]})" if evidence.get(step) else step for step in memory.completed_steps]
     lists: dict[str, Sequence[str]] = {
         "done": done,
@@ -141,24 +139,14 @@ def state_lines(state: RunState) -> Iterator[ReportLine]:
     yield Fact("why", why(state))
 
 
-def _doing(state: RunState) -> str:
-    if state.status is GoalStatus.RUNNING:
-        return (state.memory.current_step or "between two steps").replace("-", " ")
-    reason = f" ({state.stop_reason})" if state.stop_reason else ""
-    return f"nothing: the run is {state.status}{reason}"
-
-
 def _approval(item: Approval) -> str:
-    """Return an approval with its rule, its evidence, and its decision or since when it waits."""
-    evidence = f", on {', '.join(item.evidence_refs[-_NEWEST:])}" if item.evidence_refs else ""
-    asked = f"{item.id}: {item.action} ({item.rule})"
-    if item.decision is None:
-        until = f", until {item.expires_at}" if item.expires_at else ""
-        return f"{asked} · waits since {item.requested_at}{until}{evidence}"
-    decision = figures.decision_text(item.decision, item.by, guarded=item.guarded)
-    done = ", done" if item.used and item.decision == "approved" else ""
-    reason = f": {item.reason}" if item.reason else ""
-    return f"{asked} · {decision} at {item.decided_at}{evidence}{done}{reason}"
+    """Return an approval with its rule, its evidence, and its decision."""
+    decision = "waits"
+    if item.decision is not None:
+        decision = figures.decision_text(item.decision, item.by, guarded=item.guarded)
+    evidence = ", ".join(item.evidence_refs[-_NEWEST:])
+    parts = (f"{item.id}: {item.action} ({item.rule})", decision, item.reason, evidence)
+    return " · ".join(filter(None, parts))
 
 
 def why(state: RunState) -> str:
@@ -168,16 +156,13 @@ def why(state: RunState) -> str:
         case TakeBaseline():
             return "the validators run once before round 1"
         case RunRound():
-            special = {"first": "the agent starts round 1", "resumed": "the agent continues its round"}
-            special["refine"] = f"round {step.round} is refined before it is checked"
-            return special.get(step.kind, f"round {step.round} is next: the goal is not met yet")
+            return f"the agent works on round {step.round}: the goal is not met yet"
         case ScoreRound():
             return f"round {step.round} has ended: its score is next"
         case Validate():
             return f"round {step.round} has ended: the validators are next"
         case AskJudge():
-            blocked = ", or the agent reports that it is blocked" if step.round else ""
-            return f"the validators passed{blocked}: the judge is next"
+            return "the judge is next: the validators passed, or the agent is blocked"
         case Confirm():
             return f"a second opinion is next: {step.claim}"
         case AskApproval():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -32,15 +31,8 @@ if TYPE_CHECKING:
     from goalrunner.core.run_state import RunState
     from goalrunner.core.verdict import ValidatorResult
 
-_WRONG_KEYS = {
-    "validator_missing": "--validator, or validators",
-    "baseline_green": "validators or baseline",
-    "environment_failed": "[workspace]",
-    "agent_failed": "[agent] command",
-    "model_not_found": "--model or --judge, GOAL_MODEL or GOAL_JUDGE, or the model",
-    "impossible": "objective, success_criteria or validators",
-}
-"""The keys to correct after failures that are mostly errors in the goal file, which a resumed run does not read again."""
+_OF_THE_FILE = ("validator_missing", "model_not_found")
+"""Reasons of failures before round 1 that are errors in the goal file, which a resumed run does not read again."""
 _NOT_EDITABLE = "; not editable)"
 _NAMED = 3
 """Paths that a command names."""
@@ -81,7 +73,7 @@ def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
 
 def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterator[ReportLine]:
     """Yield state, rounds, verdict, limits and spend of a run."""
-    yield from known({"run": summary.run_id, "goal": summary.objective, "status": _status(summary)})
+    yield from known({"run": summary.run_id, "goal": summary.objective, "status": status_text(summary)})
     if summary.status != "complete":
         yield from message_lines(summary.message)
     if summary.status != UNREADABLE:
@@ -92,9 +84,10 @@ def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterat
         yield from next_steps(summary)
 
 
-def _status(summary: RunSummary) -> str:
+def status_text(summary: RunSummary) -> str:
+    """Return the status of a run with its reason or its current step."""
     if summary.status == LOST:
-        return f"{LOST}: process {summary.pid} has ended unexpectedly; everything that it recorded is kept"
+        return f"{LOST}: its process has ended unexpectedly; everything that it recorded is kept"
     if summary.status == RUNNING:
         return f"{RUNNING}: {summary.current_step}" if summary.current_step else RUNNING
     reason = (summary.stop_reason or "").replace("_", " ")
@@ -166,9 +159,8 @@ def closing_lines(
     if not outcome.passed:
         yield from message_lines(outcome.message)
         yield from _missing_lines(outcome, state, shown)
-        for note in state.notes if state else ():
-            if note.startswith(_UNMATCHED):
-                yield Fact("note", note, "warn")
+        unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
+        yield from (Fact("note", note, "warn") for note in unmatched)
     yield from label_lines(outcome.labels, outcome.approvals)
     if outcome.passed and any(label_in(text) is Label.NOT_VERIFIED for text in outcome.labels):
         options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
@@ -188,11 +180,7 @@ def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> 
     failed = [result for result in state.validators if not result.passed] if state and has_ended else []
     verdict = outcome.verdict
     if verdict is not None and verdict.missing not in ("", shown) and (verdict.source == "judge" or not failed):
-        label = "missing"
-        if state and verdict.source == "validators" and 0 < state.counted < state.round:
-            # The run was stopped within a round: the results are those of a round before.
-            label = f"round {state.counted}"
-        yield from output_lines(label, verdict.missing)
+        yield from output_lines("missing", verdict.missing)
     for result in failed:
         yield from output_lines("validator", _failure_text(result), TAIL, "bad")
 
@@ -207,8 +195,7 @@ def _failure_text(result: ValidatorResult) -> str:
 def figures_text(outcome: GoalOutcome, state: RunState | None = None) -> str:
     """Return rounds, time, tokens, dollars and changes: "2 rounds · 3 min 12 s · 41,210 tokens · $0.21"."""
     summary = summary_of(outcome, state)
-    is_early = outcome.passed and not summary.checked_rounds
-    rounds = "before round 1" if is_early else figures.count(summary.checked_rounds, "round")
+    rounds = figures.count(summary.checked_rounds, "round")
     return " · ".join([rounds, figures.spend(summary), *figures.diff_stat(outcome.changes)])
 
 
@@ -242,12 +229,12 @@ def message_lines(message: str) -> Iterator[Fact]:
 
 def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
     """Yield the commands that come next, each with its label."""
-    run, file, reason = summary.run_id, shlex.quote(summary.goal_file), summary.stop_reason or ""
+    run, file = summary.run_id, shlex.quote(summary.goal_file)
     if summary.status == RUNNING:
         yield "follow", f"goal watch {run}"
         return
-    wrong_keys = _wrong_keys(summary)
-    if reason != "cancelled" and wrong_keys is None and not summary.handed:
+    needs_other_goal = _needs_other_goal(summary)
+    if summary.stop_reason != "cancelled" and not needs_other_goal and not summary.handed:
         yield from _ways_on(summary)
     # The goal of a run is fixed, so a wider `editable` needs a new run.
     changes = summary.protected_changes
@@ -255,9 +242,9 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         start = f", then: goal run {file}" if summary.goal_file else ""
         yield "or allow", f"editable = [..., {quoted_list(paths[:_NAMED])}]{more} in [workspace]{start}"
-    if wrong_keys:
-        yield "correct", f"{wrong_keys} in {file}"
-    if wrong_keys is not None or _failed_early(summary):
+    if needs_other_goal:
+        yield "correct", f"the goal in {file}"
+    if needs_other_goal or _failed_early(summary):
         yield "start over", f"goal run {file}"
     if summary.round_ended:
         yield "changes", f"goal diff {run}"
@@ -269,18 +256,11 @@ def _failed_early(summary: RunSummary) -> bool:
     return bool(summary.goal_file) and summary.status == "failed" and not summary.iterations
 
 
-def _wrong_keys(summary: RunSummary) -> str | None:
-    """Return the keys of the goal file to correct; None if the file is not the cause, empty if the keys are not known."""
-    reason = summary.stop_reason or ""
-    keys = _WRONG_KEYS.get(reason, "")
-    if reason == "validator_missing" and (table := re.match(r"\[\w+\]", summary.message)):
-        keys = table[0]
-    is_named = keys in summary.message  # an agent, or a setup, also fails for other reasons
-    if summary.goal_file and reason in ("impossible", "baseline_green"):
-        return keys
-    if not _failed_early(summary) or reason not in _WRONG_KEYS or (reason == "agent_failed" and not is_named):
-        return None
-    return "" if reason == "environment_failed" and not is_named else keys
+def _needs_other_goal(summary: RunSummary) -> bool:
+    """Return whether the goal file is to be corrected, so that a new run is needed."""
+    if summary.goal_file and summary.stop_reason in ("impossible", "baseline_green"):
+        return True
+    return _failed_early(summary) and summary.stop_reason in _OF_THE_FILE
 
 
 def _ways_on(summary: RunSummary) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from goalrunner.core import events
 from goalrunner.core.errors import some
@@ -47,12 +48,12 @@ def _warning(name: str, remark: str) -> StepLine:
     return StepLine(name, WARNED, remark=remark, tone="warn")
 
 
-def _failed(name: str, remark: str, subject: str = "", time: str = "") -> StepLine:
-    return StepLine(name, "✗", subject, time, remark, "bad")
+def _failed(name: str, remark: str, subject: str = "") -> StepLine:
+    return StepLine(name, "✗", subject, remark=remark, tone="bad")
 
 
-def _passed(name: str, remark: str, subject: str = "", time: str = "") -> StepLine:
-    return StepLine(name, "✓", subject, time, remark, "good")
+def _passed(name: str, remark: str, subject: str = "") -> StepLine:
+    return StepLine(name, "✓", subject, remark=remark, tone="good")
 
 
 def _work_lines(event: events.Event) -> Iterator[ReportLine]:
@@ -85,7 +86,8 @@ def _work_lines(event: events.Event) -> Iterator[ReportLine]:
 
 def _validator(result: ValidatorResult) -> StepLine:
     make = _passed if result.passed else _failed
-    return make(result.name, result.remark, result.command, figures.elapsed(result.duration))
+    step = make(result.name, result.remark, result.command)
+    return replace(step, time=figures.elapsed(result.duration))
 
 
 def _check_lines(event: events.Event) -> Iterator[ReportLine]:
@@ -98,10 +100,9 @@ def _check_lines(event: events.Event) -> Iterator[ReportLine]:
                 yield _passed("checks", "every validator passes before round 1")
         case events.ValidatorsFinished():
             yield from map(_validator, event.results)
-            for line in event.protected_changes[:_NAMED]:
-                yield _warning("files", f"validators ignore the agent's version: {line}")
-            if len(event.protected_changes) > _NAMED:
-                yield _warning("files", f"and {len(event.protected_changes) - _NAMED} more")
+            if event.protected_changes:
+                changes = some(event.protected_changes, _NAMED)
+                yield _warning("files", f"validators ignore the agent's version: {changes}")
             if event.refusal:
                 yield _failed("checks", "; ".join(filter(None, (event.refusal, event.hint))))
             if event.leaked:

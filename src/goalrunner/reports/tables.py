@@ -33,18 +33,12 @@ _OTHERS = 'Any other program can be an agent: [agent] use = "command" or "acp".'
 _MARKS = {"good": "✓", "bad": "✗", "note": "·"}
 _MEMORY_HEADINGS = ("ID", "KIND", "OWNER", "SOURCE", "SENSITIVITY", "EXPIRES", "TEXT")
 _MIN_TEXT = 20
-_RUN_HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
 _UNKNOWN = "unknown"
 """Shown if the usage is unknown; a dash: nothing was used."""
 _MIN_GOAL, _NARROWEST = 16, 8
-"""With fewer columns for the goal, other columns are left out; it always has the second number."""
-_DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS", "STARTED")
-"""Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
-_WORKSPACE = 32
-"""Characters of a workspace that a terminal shows."""
+"""With fewer columns for the goal, the figures are left out; it always has the second number."""
 _ROWS = 4
 """Rows of a terminal that the labels of a run may take."""
-_LONGEST_QUESTION = 120
 _WAITING = 5
 """Waiting runs that are listed below the table."""
 
@@ -52,11 +46,11 @@ _WAITING = 5
 def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
     """Return a row for each agent, then how to install missing ones. `columns` is the width of a terminal.
 
-    The table is cut to the width, commands are not. The column FROM is left out if all agents are built in.
+    The table is cut to the width, commands are not.
     """
-    shown = -1 if all(one.origin == "built in" for one in found) else None
-    cells = [_AGENT_HEADINGS[:shown], *(_agent_cells(one)[:shown] for one in found)]
-    rows = [row if columns is None else cut(row, columns) for row in table(cells)]
+    rows = table([_AGENT_HEADINGS, *map(_agent_cells, found)])
+    if columns is not None:
+        rows = [cut(row, columns) for row in rows]
     if missing := [(one.name, printable_line(one.install)) for one in found if not one.installed and one.install]:
         rows += ["", "not installed:", *table(missing)]
     return lines_text([*rows, "", *wrap(_OTHERS, columns or len(_OTHERS), _ROWS)])
@@ -101,29 +95,13 @@ def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | No
     """Return a row for each item, oldest first; empty for none. `columns` is the width of a terminal."""
     rows: list[tuple[str, ...]] = [_MEMORY_HEADINGS]
     for item in items:
-        source = f"{item.source_ref} of {printable_line(item.run_id)}"
         until = item.expires_at[:10] if item.expires_at else "never"
         if item.is_expired(now):
             until = "expired"
-        row = (
-            item.memory_id,
-            item.kind,
-            printable_line(item.owner),
-            source,
-            item.sensitivity,
-            until,
-            printable_line(item.text),
-        )
-        rows.append(row)
+        source = f"{item.source_ref} of {item.run_id}"
+        cells = (item.memory_id, item.kind, item.owner, source, item.sensitivity, until, item.text)
+        rows.append(tuple(map(printable_line, cells)))
     return lines_text(table(rows, columns, _MIN_TEXT)) if items else ""
-
-
-def promoted_text(item: MemoryItem) -> str:
-    """Return the text about an item that was kept."""
-    until = f" until {item.expires_at[:10]}" if item.expires_at else ""
-    corrected = f", in place of {item.replaces}" if item.replaces else ""
-    source = f'{item.kind} from {item.source_ref} of run {item.run_id}, for runs of "{printable_line(item.owner)}"'
-    return f"{item.memory_id}  {source}{until}{corrected}\n{printable_line(item.text)}\n"
 
 
 def forgotten_text(items: Sequence[MemoryItem]) -> str:
@@ -140,30 +118,16 @@ def listing_text(
 ) -> str:
     """Return a row for each run, in the order given; empty for none. `columns` is the width of a terminal.
 
-    With workspaces, their paths have a column. On a terminal, goals are cut to the width and long paths at their
-    beginnings, columns are left out if that is not enough, and labels have a row of their own.
+    With workspaces, their paths have a column. On a terminal, goals are cut to the width, and figures are left out if that
+    is not enough; `goal status` shows them.
     """
     if not summaries:
         return ""
-    cells: list[tuple[str, ...]] = [_RUN_HEADINGS]
-    cells += (_run_cells(summary, now, with_labels=columns is None) for summary in summaries)
-    if with_workspaces:
-        paths = [home_path(summary.workspace) or "-" for summary in summaries]
-        if columns is not None:
-            paths = [path if len(path) <= _WORKSPACE else f"…{path[1 - _WORKSPACE :]}" for path in paths]
-        cells = [(*row[:-1], path, row[-1]) for row, path in zip(cells, ["WORKSPACE", *paths], strict=True)]
-    for name in _DISPENSABLE:
-        if columns is None or table_room(cells, columns) >= _MIN_GOAL:
-            break
-        place = cells[0].index(name)
-        cells = [(*row[:place], *row[place + 1 :]) for row in cells]
-    heading, *rows = table(cells, columns, _NARROWEST)
-    lines = [heading]
-    for row, summary in zip(rows, summaries, strict=True):
-        lines.append(row)
-        if columns is not None and summary.labels:
-            labels = wrap(f"labels: {_label_names(summary)}", columns - 2, _ROWS)
-            lines += [f"  {part}" for part in labels]
+    rows = [_run_row(summary, now, with_workspace=with_workspaces) for summary in summaries]
+    cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+    if columns is not None and table_room(cells, columns) < _MIN_GOAL:
+        cells = [[row[0], row[1], row[-1]] for row in cells]
+    lines = table(cells, columns, _NARROWEST)
     waiting = [line for line in map(waiting_line, summaries) if line]
     if waiting:
         lines += ["", *waiting[:_WAITING]]
@@ -172,9 +136,9 @@ def listing_text(
     return lines_text(lines)
 
 
-def _run_cells(summary: RunSummary, now: datetime, *, with_labels: bool) -> tuple[str, ...]:
+def _run_row(summary: RunSummary, now: datetime, *, with_workspace: bool) -> dict[str, str]:
+    """Return the cells of a run by their headings."""
     limit, names = summary.max_iterations, _label_names(summary)
-    goal = f"[{names}] {summary.objective}" if with_labels and names else summary.objective
     tokens = cost = "-"
     if summary.has_spent:
         tokens = _UNKNOWN
@@ -182,16 +146,19 @@ def _run_cells(summary: RunSummary, now: datetime, *, with_labels: bool) -> tupl
             tokens = f"{'>= ' if summary.uncounted_calls else ''}{summary.tokens:,}"
         _, cost = figures.spent(summary)
         cost = cost.replace(figures.UNKNOWN_COST, _UNKNOWN).replace("at least ", ">= ")
-    return (
-        printable_line(summary.run_id),
-        printable_line(summary.status),
-        str(summary.checked_rounds) if limit is None else f"{summary.checked_rounds}/{limit}",
-        "-" if summary.score is None else figures.score(summary.score),
-        tokens,
-        cost,
-        figures.age(summary.started_at, now) or "-",
-        printable_line(goal),
-    )
+    row = {
+        "RUN": printable_line(summary.run_id),
+        "STATUS": printable_line(summary.status),
+        "ROUNDS": str(summary.checked_rounds) if limit is None else f"{summary.checked_rounds}/{limit}",
+        "SCORE": "-" if summary.score is None else figures.score(summary.score),
+        "TOKENS": tokens,
+        "COST": cost,
+        "STARTED": figures.age(summary.started_at, now) or "-",
+    }
+    if with_workspace:
+        row["WORKSPACE"] = home_path(summary.workspace) or "-"
+    row["GOAL"] = printable_line(f"[{names}] {summary.objective}" if names else summary.objective)
+    return row
 
 
 def _label_names(summary: RunSummary) -> str:
@@ -209,11 +176,9 @@ def old_run_line(run: OldRun) -> str:
 
 def waiting_line(summary: RunSummary) -> str:
     """Return a line for a list of runs with the command that shows what waits; empty if nothing does."""
-    run, questions = printable_line(summary.run_id), summary.open_questions
+    run = printable_line(summary.run_id)
     if summary.status == RUNNING:
         return ""
-    if summary.waiting:
-        return f"{run} waits for your approval: goal status {run}"
-    if summary.stop_reason == "question_open" and questions:
-        return f'{run} asks: {cut(printable_line(questions[0]), _LONGEST_QUESTION)}  goal answer {run} "..."'
+    if summary.waiting or (summary.stop_reason == "question_open" and summary.open_questions):
+        return f"{run} waits for you: goal status {run}"
     return ""
