@@ -19,11 +19,11 @@ def test_a_fact_is_promoted_listed_corrected_and_forgotten(own_home: Path, capsy
     kept_run(own_home)
     assert main(["promote", "k3f9", "o1", "--kind", "fact", "--expires", "90d"]) == 0
     said = capsys.readouterr().out
-    found = re.match(r'(m\w+)  fact from o1 of run k3f9-make-parse, for runs of "parsers" until (\S+)\n', said)
+    found = re.search(r"^(m\w+) +fact +parsers +o1 of k3f9-make-parse +low +(\S+) ", said, re.MULTILINE)
     assert found is not None, said
     assert found[2] == (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
     assert main(["promote", "k3f9", "o1", "--kind", "fact", "--text", "it gives None", "--replaces", found[1]]) == 0
-    new = capsys.readouterr().out.split()[0]
+    new = capsys.readouterr().out.splitlines()[1].split()[0]
     assert main(["memory"]) == 0
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.split() == ["ID", "KIND", "OWNER", "SOURCE", "SENSITIVITY", "EXPIRES", "TEXT"]

@@ -60,7 +60,7 @@ def test_progress_and_the_end_go_to_stdout(
 ) -> None:
     assert main(["run", "objective.toml"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("goal       Make parse() accept empty input.\nworkspace  /src/parser · ")
+    assert said.out.startswith("goal       Make parse() accept empty input.\nrun        k3f9-make-parse\n")
     assert said.out.endswith(CLOSING + PATH_LINE)
     assert said.err == ""
     assert api.goals[0].max_iterations == 3

@@ -34,24 +34,24 @@ def test_the_state_says_what_was_done_on_which_evidence_and_why_it_ended(
 ) -> None:
     code, out, _ = said(capsys, run, "--state")
     assert code == 0
-    assert "doing      nothing: the run is complete (satisfied)" in out
+    assert "status     complete (satisfied)" in out
     assert "why        the run ends as complete (satisfied): verdict of round 3" in out
     assert "verdict    1.00 · complete · " in out
 
 
 @pytest.mark.parametrize(
-    ("at", "doing", "why"),
+    ("at", "status", "why"),
     [
-        ("2", "between two steps", "the validators run once before round 1"),
-        ("4", "baseline", "the validators run once before round 1"),
-        ("20", "round 1", "the agent continues its round"),
-        ("70", "audit 3", "the validators passed, or the agent reports that it is blocked: the judge is next"),
+        ("2", "running", "the validators run once before round 1"),
+        ("4", "running: baseline", "the validators run once before round 1"),
+        ("20", "running: round-1", "the goal is not met yet: the agent works on it"),
+        ("70", "running: audit-3", "the validators passed, or the agent is blocked: the judge is next"),
     ],
 )
-def test_the_state_after_an_event(run: str, at: str, doing: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_state_after_an_event(run: str, at: str, status: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = said(capsys, run, "--at", at)
     lines = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith(" "))
-    assert (code, lines["event"].split()[0], lines["doing"], lines["why"]) == (0, at, doing, why)
+    assert (code, lines["event"].split()[0], lines["status"], lines["why"]) == (0, at, status, why)
 
 
 def test_every_event_is_a_line(run: str, capsys: pytest.CaptureFixture[str]) -> None:

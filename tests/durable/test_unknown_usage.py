@@ -72,7 +72,7 @@ def test_a_first_turn_that_was_killed_is_unknown_and_not_free(telling: Telling) 
     assert "tokens unknown · cost unknown" in telling.goal("show").out
     ended = telling.goal("resume")
     assert ended.code == 0, ended
-    assert "so far     0 of 10 rounds" in ended.out
+    assert "so far     round 1 of 10" in ended.out
     assert "agent: the usage of the interrupted turn is unknown" in ended.out
     assert agents(telling) == (110, 1, None, 0.25, 0)
 

@@ -109,7 +109,7 @@ def test_watching_a_run_whose_process_dies_says_so(place: Path, own_home: Path) 
     running.communicate()
     out, err = watching.communicate(timeout=20)
     assert watching.returncode == 4, (out, err)
-    assert "The process of this run has ended unexpectedly" in out
+    assert "lost: its process has ended unexpectedly" in out
 
 
 def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_home: Path) -> None:

@@ -261,7 +261,7 @@ def test_a_question_blocks_and_its_answer_can_be_cited(place: Path, own_home: Pa
     assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "question_open"), ended
     assert outcome_of(own_home)["questions"] == ["Which colour?"]
     assert f'goal answer {run} "..."' in ended.out
-    assert f"{run} asks: Which colour?" in goal("list", cwd=place).out
+    assert f"{run} waits for you: goal status {run}" in goal("list", cwd=place).out
     wrong = goal("answer", run, "x", "--question", "2", cwd=place)
     assert (wrong.code, "1  Which colour?" in wrong.err) == (2, True), wrong
     answered = goal("answer", run, "dark blue, please", "--json", cwd=place)

@@ -22,7 +22,7 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import short_name, spent_parts
+from goalrunner.reports.steps import short_name, used_text
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -222,15 +222,11 @@ class Current:
         return subject, ", ".join([f"step {self._calls + 1}", *remarks])
 
     def totals(self) -> str:
-        """Return what is used of each limit: "round 2 of 10 · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
+        """Return what is used of each limit, up to this moment."""
         state = self._narrative.state
         if state is None:
             return ""
-        rounds = f"round {state.round}" if state.round else "before round 1"
-        if state.plan.max_iterations:
-            rounds += f" of {state.plan.max_iterations}"
-        seconds = state.elapsed + max(self._monotonic() - self._at, 0.0)
-        return " · ".join([rounds, *spent_parts(state, seconds)])
+        return used_text(state, state.elapsed + max(self._monotonic() - self._at, 0.0))
 
     def beats(self) -> Iterator[ReportLine]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""

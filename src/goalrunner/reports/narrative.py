@@ -15,7 +15,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, ReportLine, StepLine, facts, home_path, known, model_name
-from goalrunner.reports.steps import event_lines, message_step, near_limits, spent_parts
+from goalrunner.reports.steps import event_lines, message_step, near_limits, used_text
 
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
 """The warning at the start of a run without any limit."""
@@ -136,10 +136,7 @@ class Narrative:
         self._begin_round(state, is_resumed=True)
         if 0 < state.round != state.counted:
             self.label = f"round {state.round}"
-        limit = state.plan.max_iterations
-        rounds = f"{state.iterations} of {figures.count(limit, 'round')}" if limit else ""
-        parts = [rounds or figures.count(state.iterations, "round"), *spent_parts(state, state.elapsed)]
-        goal, so_far = Fact("goal", state.goal.description), Fact("so far", " · ".join(parts))
+        goal, so_far = Fact("goal", state.goal.description), Fact("so far", used_text(state, state.elapsed))
         return [goal, *start_lines(state, self._place(state.workspace)), so_far]
 
     def lines_of(self, record: events.Record) -> list[ReportLine]:

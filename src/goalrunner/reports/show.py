@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 _NEWEST = 8
 """References, steps and approvals that are shown, the newest."""
 _LONGEST_EVENT = 200
+_NEXT: dict[type, str] = {
+    TakeBaseline: "the validators run once before round 1",
+    RunRound: "the goal is not met yet: the agent works on it",
+    ScoreRound: "the round has ended: its score is next",
+    Validate: "the round has ended: the validators are next",
+    AskJudge: "the validators passed, or the agent is blocked: the judge is next",
+    Confirm: "a second opinion is next",
+    AskApproval: "a person decides next",
+}
+"""What comes next in a run, by the step that is decided on."""
 
 
 def show_text(
@@ -152,23 +162,9 @@ def _approval(item: Approval) -> str:
 def why(state: RunState) -> str:
     """Return the next step for this state in words: why the run continues, or why it stopped."""
     step = decide(state)
-    match step:
-        case TakeBaseline():
-            return "the validators run once before round 1"
-        case RunRound():
-            return f"the agent works on round {step.round}: the goal is not met yet"
-        case ScoreRound():
-            return f"round {step.round} has ended: its score is next"
-        case Validate():
-            return f"round {step.round} has ended: the validators are next"
-        case AskJudge():
-            return "the judge is next: the validators passed, or the agent is blocked"
-        case Confirm():
-            return f"a second opinion is next: {step.claim}"
-        case AskApproval():
-            return f"a person decides next: {step.rule}"
-        case RunEnded():
-            return f"the run ends as {step.status} ({step.stop_reason}): {step.message}".rstrip(": ")
+    if isinstance(step, RunEnded):
+        return f"the run ends as {step.status} ({step.stop_reason}): {step.message}".rstrip(": ")
+    return _NEXT[type(step)]
 
 
 def verification_text(done: Verification) -> str:

@@ -169,7 +169,8 @@ def _person_lines(event: events.Event) -> Iterator[ReportLine]:
 
 
 def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
-    yield from ((note, "warn") for note in event.notes)
+    for note in event.notes:
+        yield note, "warn"
     if event.note:
         yield f"note: {event.note}", "plain"
     if event.changed:
@@ -197,6 +198,14 @@ def spent_parts(state: RunState, seconds: float) -> list[str]:
     if plan.cost_usd and cost != figures.UNKNOWN_COST:
         cost += f" of {figures.dollars(plan.cost_usd)}"
     return [time, tokens, cost]
+
+
+def used_text(state: RunState, seconds: float) -> str:
+    """Return what is used of each limit: "round 2 of 10 · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
+    rounds = f"round {state.round}" if state.round else "before round 1"
+    if state.plan.max_iterations:
+        rounds += f" of {state.plan.max_iterations}"
+    return " · ".join([rounds, *spent_parts(state, seconds)])
 
 
 def near_limits(state: RunState) -> Iterator[tuple[tuple[str, float], Fact]]:

@@ -46,9 +46,10 @@ _WAITING = 5
 def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
     """Return a row for each agent, then how to install missing ones. `columns` is the width of a terminal.
 
-    The table is cut to the width, commands are not.
+    The table is cut to the width, commands are not. The column FROM is left out if all agents are built in.
     """
-    rows = table([_AGENT_HEADINGS, *map(_agent_cells, found)])
+    last = -1 if all(one.origin == "built in" for one in found) else None
+    rows = table([row[:last] for row in (_AGENT_HEADINGS, *map(_agent_cells, found))])
     if columns is not None:
         rows = [cut(row, columns) for row in rows]
     if missing := [(one.name, printable_line(one.install)) for one in found if not one.installed and one.install]:
