@@ -48,7 +48,7 @@ def current_folder() -> Path:
 
 def note_attempt() -> None:
     """Keep the time of a `goal run` in this folder, also of one that then makes no run. Without earlier runs, keep nothing."""
-    with contextlib.suppress(GoalError):
+    with contextlib.suppress(GoalError, OSError):  # the run itself says what is wrong with its home
         if (home() / run_folder.RUNS).is_dir():
             run_folder.write_json(_attempt_file(), datetime.now(UTC).isoformat(timespec="milliseconds"))
 

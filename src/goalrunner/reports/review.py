@@ -170,13 +170,13 @@ def observation_text(item: Observation, output: str, stale: str = "", columns: i
         "id": item.id,
         "round": str(item.round) if item.round else "baseline, before round 1",
         "source": item.source,
+        label: "below" if is_long else item.command,
         "facts": ", ".join(item.facts),
         "names": ", ".join(item.names),
         "seen by": f"{item.reported_by}, which reported it" if item.reported_by else "the runner",
         "snapshot": before if before == after else f"{before} before, {after} after",
         "stale": stale,
         "output": f"{item.output.size:,} bytes" if item.output and item.output.size else "none",
-        label: "below" if is_long else item.command,
     }
     parts = [laid_out(known(rows, whole=True), columns)]
     for text in (item.command if is_long else "", output):
