@@ -14,6 +14,7 @@ from goalrunner import Goal
 from goalrunner.core.events import Event, ToolResultRecorded
 from tests.adapters.frameworks import FRAMEWORKS, Framework
 from tests.support.fake_provider import FakeProvider, fail, hang, run, say
+from tests.support.fake_provider.messages import Answer
 from tests.support.recordings import judge as verdict
 from tests.support.recordings import quote
 
@@ -144,17 +145,24 @@ async def test_a_cancelled_run_is_recorded_as_cancelled(framework: Framework, wo
     assert json.loads(written.read_text())["status"] == "cancelled"
 
 
+def _before_round_1(framework: Framework) -> list[Answer]:
+    """Return the judge's answers before round 1: only a model of goal itself is asked, not one of a framework."""
+    return [] if framework.name else [say("Yes.")]
+
+
 async def test_usage_is_counted_by_account(framework: Framework, workspace: Path) -> None:
+    greeting = _before_round_1(framework)
     with (
         FakeProvider([run("cat all.txt"), say("Done.")]) as server,
-        FakeProvider([says(("it passes", [quote("o1", "12 passed")]))], plain=True, fresh=True) as second,
+        FakeProvider([*greeting, says(("it passes", [quote("o1", "12 passed")]))], plain=True, fresh=True) as second,
     ):
         agent = framework.agent(server, workspace)
         outcome = await framework.run(agent, "show that it passes", framework.judge(second), workspace=workspace)
     assert outcome.status == "complete", outcome.message
     agent_usage, judge_usage = outcome.usage["agent"], outcome.usage["judge"]
     assert (agent_usage.calls, agent_usage.input_tokens, agent_usage.output_tokens) == (2, 20, 10)
-    assert (judge_usage.calls, judge_usage.input_tokens, judge_usage.output_tokens) == (1, 10, 5)
+    calls = len(greeting) + 1
+    assert (judge_usage.calls, judge_usage.input_tokens, judge_usage.output_tokens) == (calls, 10 * calls, 5 * calls)
 
 
 async def test_a_budget_of_tokens_ends_the_turn(framework: Framework, workspace: Path) -> None:
@@ -173,7 +181,7 @@ async def test_tool_results_are_observations_and_the_agents_text_is_none(framewo
     shown = says(("it passes", [quote("o2", "12 passed")]))
     with (
         FakeProvider([run("cat few.txt"), say("all 12 tests passed"), run("cat all.txt"), say("Shown.")]) as server,
-        FakeProvider([claimed, claimed, shown], plain=True, fresh=True) as second,
+        FakeProvider([*_before_round_1(framework), claimed, claimed, shown], plain=True, fresh=True) as second,
     ):
         agent = framework.agent(server, workspace)
         outcome = await framework.run(
