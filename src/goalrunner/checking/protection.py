@@ -81,6 +81,26 @@ SOURCE = re.compile(r"\.(py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|cc|
 Mode = Literal["default", "protect", "editable"]
 
 
+PathKind = Literal["source", "test", "configuration", "script", "data"]
+
+
+@dataclass(frozen=True)
+class ChangedPath:
+    """One path that differs from the start of the run, and what it means for the checks."""
+
+    path: str
+    change: Literal["new", "changed", "deleted"]
+    kind: PathKind
+    rule: str = ""
+    """What makes it a check, for people: "existing test"; empty for source and other files."""
+    protected: bool = False
+    """Whether it is put back wherever original checks are wanted."""
+    named: bool = False
+    """Whether a validator's line names, starts, sources or includes it."""
+    allowed: str = ""
+    """Why the agent may change it, though it is a check: "allow", "named by the objective"; empty if it may not."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """One protected path that is not as it was at the start, and the rule that protects it."""

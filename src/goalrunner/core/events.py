@@ -335,8 +335,23 @@ class Content(Frozen):
     said: tuple[Colour, ...] = ()
 
 
+class TestChange(Frozen):
+    """A test whose result depends on whose checks run. An ending is "absent" where the test does not exist."""
+
+    test: str
+    change: Literal["lost", "skipped", "red", "changed", "added"]
+    start: str = ""
+    """How it ended at the baseline; empty: unknown."""
+    delivered: str = ""
+    """How it ended on everything as the agent left it."""
+    original: str = ""
+    """How it ended with the original checks."""
+    on_start: str = ""
+    """How the agent's version ended on the original source."""
+
+
 class ChangedChecks(Frozen):
-    """Validators that are green only with the agent's versions of existing tests or test-runner configuration."""
+    """Validators that are green only with the agent's versions of files that checks consist of."""
 
     key: str
     """Hash over the paths and their content: an approval is for exactly this."""
@@ -346,6 +361,12 @@ class ChangedChecks(Frozen):
     """What the agent changed in them."""
     results: tuple[ValidatorResult, ...]
     """The results with the agent's versions."""
+    tests: tuple[TestChange, ...] = ()
+    """The tests that were lost, skipped, changed or added, or that are red with the original checks."""
+    why: str = ""
+    """Why the changes need a review, in one sentence."""
+    hint: str = ""
+    """The line of the goal file that allows them: `allow = ["Makefile"]`."""
 
 
 class BaselineTaken(Frozen):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -70,6 +70,21 @@ class SuiteRecord(Frozen):
     """The summary may be missing in a green run: `pytest >log || cat log`"""
 
 
+Ending = Literal["passed", "failed", "skipped", "xfailed", ""]
+"""How a test ended; empty: it was collected and did not run."""
+
+
+class CollectedTests(Frozen):
+    """The tests that the runners of a validator collected, by their ids: `tests/test_a.py::test_b`."""
+
+    endings: Mapping[str, Ending] = Field(default_factory=dict)
+    """Every collected test. The file of an id is relative to the workspace."""
+    skipped_at: Mapping[str, str] = Field(default_factory=dict)
+    """The file in which a test was skipped, by the test's id, where the runner says so; relative to the workspace."""
+    whole: bool = True
+    """Whether no test is missing: no early end, no file that could not be collected, no runner without ids."""
+
+
 NOT_PASSED = "not passed"
 """The summary of a callable that failed without feedback."""
 
@@ -105,6 +120,8 @@ class ValidatorResult(Frozen):
     collected.
     """
     suite: SuiteRecord = SuiteRecord()
+    tests: CollectedTests | None = Field(None, exclude=True)
+    """The collected tests; None if no runner gave ids. The log does not contain them."""
     output: ArtifactRef | None = None
     observation: str = ""
     '''The id under which the judge sees it, "o12"'''
