@@ -335,7 +335,7 @@ class Content(Frozen):
     said: tuple[Colour, ...] = ()
 
 
-class TestChange(Frozen):
+class ChangedTest(Frozen):
     """A test whose result depends on whose checks run. An ending is "absent" where the test does not exist."""
 
     test: str
@@ -361,7 +361,7 @@ class ChangedChecks(Frozen):
     """What the agent changed in them."""
     results: tuple[ValidatorResult, ...]
     """The results with the agent's versions."""
-    tests: tuple[TestChange, ...] = ()
+    tests: tuple[ChangedTest, ...] = ()
     """The tests that were lost, skipped, changed or added, or that are red with the original checks."""
     why: str = ""
     """Why the changes need a review, in one sentence."""
