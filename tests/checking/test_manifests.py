@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.checking.plan import check_part
+from goalrunner.checking.manifests import check_part
 
 NAMES = ("pyproject.toml", "package.json", "Cargo.toml", "setup.cfg")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer, lstat, read_whole
-from goalrunner.checking.plan import check_part
+from goalrunner.checking.manifests import check_part
 from goalrunner.checking.protection import configures_runners
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
