@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import CriterionVerdict
@@ -33,10 +36,14 @@ def test_labels_number_criteria_and_constraints() -> None:
     assert [requirement.label for requirement in GOAL] == ["c1", "c2", "k1"]
 
 
-def test_a_constraint_among_the_criteria_is_required_once() -> None:
-    assert requirements_of(["works", "Keep it small"], ["keep it small."]) == (
+def test_a_constraint_among_the_criteria_is_a_criterion() -> None:
+    assert requirements_of(["works", "Keep it small"], ["Keep it small"]) == (
         Requirement("c1", "works"),
-        Requirement("k1", "keep it small.", constraint=True),
+        Requirement("c2", "Keep it small"),
+    )
+    assert requirements_of(["keep it small"], ["Keep it small."]) == (
+        Requirement("c1", "keep it small"),
+        Requirement("k1", "Keep it small.", constraint=True),
     )
 
 
@@ -83,10 +90,60 @@ def test_criteria_that_differ_in_case_alone_are_two() -> None:
 
 
 def test_a_criterion_that_is_there_twice_is_required_once() -> None:
-    twice = requirements_of(["It works", "it works.", "1. It works"], ["keep it", "Keep it."])
+    twice = requirements_of(["It works", "It works "], ["keep it", "keep it"])
     assert twice == (Requirement("c1", "It works"), Requirement("k1", "keep it", constraint=True))
     for entries in (("it works.", "keep it"), ("c1: It works", "c1: it works.", "k1")):
         assert {verdict.criterion for verdict in entries_of(outcome(*entries), twice)} == {"It works", "keep it"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("404: the body is JSON", "500: the body is JSON"),
+        ("prints the area in m2", "prints the area in m²"),
+        ("prints 'x'", "prints ‘x’"),
+        ("It works", "it works."),
+        ("1. It works", "2. It works"),
+        ("-x is accepted", "x is accepted"),
+    ],
+)
+def test_criteria_are_equal_only_if_their_text_is(first: str, second: str) -> None:
+    for pair in (requirements_of([first, second], []), requirements_of([first], [second])):
+        assert [one.text for one in pair] == [first, second]
+        labels = [one.label for one in pair]
+        for entries in ((first, second), (str(pair[0]), str(pair[1])), labels):
+            assert [verdict.criterion for verdict in entries_of(outcome(*entries), pair)] == [first, second]
+        with pytest.raises(UnreadableReplyError, match="no entry for"):
+            entries_of(outcome(first), pair)
+
+
+def test_a_label_decides_between_texts_that_copying_makes_equal() -> None:
+    pair = requirements_of(["prints m2", "prints m²"], [])
+    entries = entries_of(outcome("c1: prints m2", "c2: Prints m2."), pair)
+    assert [entry.criterion for entry in entries] == ["prints m2", "prints m²"]
+
+
+def test_an_entry_with_another_number_is_about_something_else() -> None:
+    only = requirements_of(["404: the body is JSON"], [])
+    with pytest.raises(UnreadableReplyError, match="no entry for c1"):
+        entries_of(outcome("500: the body is JSON"), only)
+
+
+_TEXTS = (
+    st.text(alphabet="aA2²45.:-'‘ \"c1", min_size=1, max_size=9)
+    .map(str.strip)
+    .filter(lambda text: text and not re.match(r"\W*[ck]\d", text))
+)
+
+
+@given(st.lists(_TEXTS, min_size=1, max_size=4), st.lists(_TEXTS, max_size=3))
+def test_a_verdict_in_the_words_of_the_goal_covers_every_requirement(criteria: list[str], bounds: list[str]) -> None:
+    goal = requirements_of(criteria, bounds)
+    assert [one.text for one in goal] == list(dict.fromkeys([*criteria, *bounds]))
+    for entries in ([one.text for one in goal], list(map(str, goal)), [one.label for one in goal]):
+        verdict = outcome(*reversed(entries))
+        request = AuditRequest("Do it.", tuple(criteria), tuple(bounds), "workspace", 1, trail())
+        assert [entry.criterion for entry in matched(verdict, request).criteria] == [one.text for one in reversed(goal)]
 
 
 @pytest.mark.timeout(30)

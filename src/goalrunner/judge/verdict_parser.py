@@ -217,7 +217,9 @@ def parse_confirmation(text: str) -> tuple[bool, str]:
 
 
 _LABEL = re.compile(r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)\W*", re.IGNORECASE)
-_NUMBERING = re.compile(r"^(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|\d+[.):]|[-*•]) ", re.IGNORECASE)
+_NUMBERING = re.compile(
+    r"(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|(?P<number>\d+)[.):]|[-*•]) ", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -233,35 +235,60 @@ class Requirement:
 
 
 def requirements_of(criteria: Sequence[str], constraints: Sequence[str]) -> tuple[Requirement, ...]:
-    """Return the criteria, then the constraints. Repeated texts, also of a constraint as a criterion, count once."""
-    bounds = _distinct(constraints)
-    own = [text for key, text in _distinct(criteria).items() if key not in bounds]
+    """Return the criteria, then the constraints. Equal texts count once; a text that is both is a criterion."""
+    own = dict.fromkeys(map(str.strip, criteria))
+    bounds = [text for text in dict.fromkeys(map(str.strip, constraints)) if text not in own]
     return (
         *(Requirement(f"c{number}", text) for number, text in enumerate(own, 1)),
-        *(Requirement(f"k{number}", text, constraint=True) for number, text in enumerate(bounds.values(), 1)),
+        *(Requirement(f"k{number}", text, constraint=True) for number, text in enumerate(bounds, 1)),
     )
 
 
 def requirement_of(entry: str, requirements: Sequence[Requirement]) -> Requirement | None:
-    """Return the requirement that an entry of the verdict is about. The text of the entry precedes its label."""
+    """Return the requirement that an entry of the verdict is about. The text of the entry precedes its label.
+
+    The label decides between requirements that differ in details which copying changes.
+    """
+    entry = entry.strip()
+    as_shown = [one for one in requirements if entry in (one.text, str(one))]
+    if as_shown:
+        return as_shown[0]
     label = _LABEL.match(entry)
+    labelled = next((one for one in requirements if label and one.label == label[1].lower()), None)
     for text in [entry, entry[label.end() :]] if label else [entry]:
-        for form in (_words, lambda text: _words(text).casefold()):
-            found = [one for one in requirements if form(one.text) == form(text)]
-            if found:
-                return found[0] if len(found) == 1 else None
-    return next((one for one in requirements if label and one.label == label[1].lower()), None)
+        found = [one for one in requirements if _is_same(one.text, text)]
+        if found:
+            return labelled if labelled in found else _closest(text, found)
+    return labelled
 
 
-def _distinct(texts: Sequence[str]) -> dict[str, str]:
-    """Return each text once. Texts that differ only in a full stop or a first capital are the same criterion."""
-    distinct: dict[str, str] = {}
-    for text in texts:
-        words = _words(text)
-        distinct.setdefault(words[:1].casefold() + words[1:], text)
-    return distinct
+def _is_same(text: str, entry: str) -> bool:
+    """Return whether an entry of the verdict may be a copy of a requirement's text.
+
+    Numbering, quotes, a closing full stop and capitals may differ. `404: ...` is not a copy of `500: ...`.
+    """
+    (number, words), (other, copied) = _numbered(text), _numbered(entry)
+    numbers_differ = bool(number) and bool(other) and number != other
+    return bool(copied) and words.casefold() == copied.casefold() and not numbers_differ
 
 
-def _words(text: str) -> str:
-    """Return the words of a criterion, without numbering, quotes around them and a closing full stop."""
-    return _NUMBERING.sub("", folded(text)).strip(" \"'`").rstrip(". ")
+def _closest(entry: str, found: Sequence[Requirement]) -> Requirement | None:
+    """Return the one of several similar requirements that has an entry's text; None if more than one may be meant."""
+    for form in (_spaced_once, folded, lambda text: _numbered(text)[1]):
+        same = [one for one in found if form(one.text) == form(entry)]
+        if len(same) == 1:
+            return same[0]
+    return found[0] if len(found) == 1 else None
+
+
+def _spaced_once(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _numbered(text: str) -> tuple[str, str]:
+    """Return the number in front of a criterion, and its words without quotes around them and a closing full stop."""
+    line = folded(text)
+    numbering = _NUMBERING.match(line)
+    words = line[numbering.end() :] if numbering else line
+    number = numbering["number"] or "" if numbering else ""
+    return number, words.strip(" \"'`").rstrip(". ")
