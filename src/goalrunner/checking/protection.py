@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from goalrunner.checking.manifests import check_part
 from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROJECT_RUNNERS, TEST_RUNNERS
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import EntryPair
@@ -81,6 +82,7 @@ SOURCE = re.compile(r"\.(py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|cc|
 Mode = Literal["default", "protect", "editable"]
 
 
+PathChange = Literal["new", "changed", "deleted"]
 PathKind = Literal["source", "test", "configuration", "script", "data"]
 
 
@@ -89,7 +91,7 @@ class ChangedPath:
     """One path that differs from the start of the run, and what it means for the checks."""
 
     path: str
-    change: Literal["new", "changed", "deleted"]
+    change: PathChange
     kind: PathKind
     rule: str = ""
     """What makes it a check, for people: "existing test"; empty for source and other files."""
@@ -99,6 +101,25 @@ class ChangedPath:
     """Whether a validator's line names, starts, sources or includes it."""
     allowed: str = ""
     """Why the agent may change it, though it is a check: "allow", "named by the objective"; empty if it may not."""
+
+    @property
+    def is_work(self) -> bool:
+        """Whether it stays as the agent left it when everything but the agent's work is put back."""
+        return bool(self.allowed) or (self.kind == "source" and not self.protected and not self.named)
+
+
+@dataclass(frozen=True)
+class ObservedChecks:
+    """What the baseline showed of the checks. The default is a start at which nothing was observed."""
+
+    test_files: frozenset[str] = frozenset()
+    """The files from which test runners collected tests."""
+    observed: frozenset[str] = frozenset()
+    """The languages of which all collected tests are known: "python", "go". Names decide for the others."""
+    tools: frozenset[str] = frozenset()
+    """The names of the programs that validators start, and of those that their configuration may start."""
+    runs_tests: bool = True
+    """Whether a validator may run tests; False if all of them only lint or check types."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +229,10 @@ class Protection:
         others = (path for path in files if not is_test(path))
         named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
         return self._with(named | self.scripts)
+
+    def with_observed(self, observed: ObservedChecks, start: StartFiles) -> Protection:
+        """Return these rules with what the baseline showed of the checks."""
+        return self.with_tests(observed.test_files, start)
 
     def protected(self, start: StartFiles) -> set[str]:
         """Return the paths of the start that have a rule, and that `allow` does not take out."""
@@ -333,6 +358,79 @@ def differences(
     free = (item for item in found if protection.allowed(item.path) and item.rule != "the goal file")
     allowed = [*free, *(item for item in found if item.rule.startswith(COMPARED))]
     return tuple(item for item in found if item not in allowed), tuple(allowed)
+
+
+def contents_needed(changes: Mapping[str, EntryPair]) -> dict[str, str]:
+    """Return the ids of the contents that `classify_changes` compares, with their paths."""
+    found: dict[str, str] = {}
+    for path, change in changes.items():
+        for entry in change if _CONFIGURATION(path) else ():
+            if entry is not None and entry.stored:
+                found[entry.blob] = path
+    return found
+
+
+def classify_changes(
+    protection: Protection,
+    start: StartFiles,
+    changes: Mapping[str, EntryPair],
+    contents: Mapping[str, bytes],
+    *,
+    ignored: Iterable[str] = (),
+) -> tuple[ChangedPath, ...]:
+    """Return every path that differs from the start, sorted, with what it means for the checks.
+
+    `protection` has the goal's keys and what the baseline showed (`with_observed`). `contents` has the kept contents of
+    `contents_needed(changes)`, by their ids. `ignored` are files that git ignores, existed at the start, and changed.
+    """
+    found: list[ChangedPath] = []
+    held, free = differences(protection, start, changes)
+    rules = {item.path: item for item in (*held, *free)}
+    for path, (old, new) in sorted(changes.items()):
+        change: PathChange = "new" if old is None else "deleted" if new is None else "changed"
+        item = rules.get(path)
+        if item is not None and not _concerns_checks(item, (old, new), contents):
+            item = None
+        if item is None:
+            found.append(ChangedPath(path, change, _kind_by_name(path)))
+            continue
+        allowed = "allow" if protection.allowed(path) and item.rule != "the goal file" else ""
+        compared = item.rule.startswith(COMPARED)
+        kind: PathKind = "source" if compared else _kind_by_rule(item)
+        found.append(ChangedPath(path, change, kind, item.rule, not allowed and not compared, compared, allowed))
+    for path in sorted({*ignored} - changes.keys()):
+        rule = protection.rule(path) or ""
+        allowed = "allow" if rule and protection.allowed(path) else ""
+        is_check = bool(rule) and not allowed
+        found.append(ChangedPath(path, "changed", _kind_by_name(path), rule, is_check, allowed=allowed))
+    return tuple(sorted(found, key=lambda item: item.path))
+
+
+_COMPARED_IN_PARTS = frozenset({CONFIGURATION, NEW_CONFIGURATION, NEW_LINTING})
+
+
+def _concerns_checks(item: Difference, change: EntryPair, contents: Mapping[str, bytes]) -> bool:
+    """Return whether a change concerns the configuration of checks; a new dependency in a manifest does not."""
+    if item.rule not in _COMPARED_IN_PARTS or any(side is not None and not side.stored for side in change):
+        return True
+    versions = (None if side is None else contents[side.blob] for side in change)
+    old, new = (check_part(item.path, one, only_linters=item.rule == NEW_LINTING) for one in versions)
+    return old != new
+
+
+def _kind_by_rule(item: Difference) -> PathKind:
+    if item.rule in _COMPARED_IN_PARTS:
+        return "configuration"
+    if item.rule == "existing test":
+        return "test"
+    kind = _kind_by_name(item.path)
+    return "script" if "validator" in item.rule and kind == "source" else kind
+
+
+def _kind_by_name(path: str) -> PathKind:
+    if is_test(path):
+        return "test"
+    return "source" if SOURCE.search(path) or _MANIFESTS(path) else "data"
 
 
 def _folders(paths: Iterable[str]) -> frozenset[str]:
