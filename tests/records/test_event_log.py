@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import RECORD, Event
 from goalrunner.records.event_log import EventLog, LogEnd, _vocabulary, read_end, read_records
+from goalrunner.records.files import is_written
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import any_event, tool_called
@@ -204,6 +206,22 @@ def test_a_second_writer_in_another_process_is_refused_until_the_first_is_dead(p
 
     with opened(path) as log:
         assert log.append(tool_called()).seq == 1
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_the_lock_or_the_log_is_an_error_that_names_it(path: Path) -> None:
+    lock = path.with_suffix(".lock")
+    os.mkfifo(lock)
+    with pytest.raises(RecordError, match=rf"cannot open {re.escape(str(lock))}: it is not a regular file"):
+        opened(path)
+    assert not is_written(path)
+
+    lock.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RecordError, match=rf"cannot open {re.escape(str(path))}: it is not a regular file"):
+        opened(path)
+    with pytest.raises(RecordError, match=rf"cannot read {re.escape(str(path))}: it is not a regular file"):
+        list(read_records(path))
 
 
 def test_a_full_disk_leaves_what_is_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
+import shlex
+import subprocess
 import time
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
+from xml.sax import saxutils
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from goalrunner.records import redaction
 from goalrunner.records.redaction import Redactor
 
 SECRET = 'sk-Zür/+"\\ich 42'
@@ -73,6 +79,103 @@ def test_a_name_can_be_added() -> None:
 )
 def test_every_spelling_is_found(written: str) -> None:
     assert REDACTOR.text(f"<{written}>") == "<[redacted:MY_API_KEY]>"
+
+
+QUOTED = 'it\'s "a" $x `y` \\ <&> {z}, zür!'
+
+
+@pytest.mark.parametrize(
+    "value", [QUOTED, "don't tell", 'say "x" <now>', "one\\two\\three", 'it\'s one\n"line" and two']
+)
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        repr,
+        ascii,
+        lambda text: repr(text.encode()),
+        lambda text: repr([text, "'"]),
+        shlex.quote,
+        html.escape,
+        lambda text: html.escape(text, quote=False),
+        lambda text: html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
+        saxutils.quoteattr,
+    ],
+    ids=["repr", "ascii", "bytes", "list", "shlex", "html", "html text", "jinja", "xml"],
+)
+def test_spellings_of_programs_are_found(value: str, spelling: Callable[[str], str]) -> None:
+    redacted = Redactor({"MY_SECRET": value}).text(f"<{spelling(value)}>")
+
+    assert "[redacted:MY_SECRET]" in redacted
+    assert not set(re.findall(r"\w{2,}", redacted)) & set(re.findall(r"\w{2,}", value))
+
+
+@pytest.mark.parametrize("value", [QUOTED, "don't tell", 'it\'s one\n"line" and two', "a\ttab and 'more'"])
+@pytest.mark.parametrize("script", ['set -x; : "$X"', 'printf %q "$X"', "declare -p X"])
+def test_what_bash_prints_is_redacted(value: str, script: str) -> None:
+    environ = {"X": value, "LC_ALL": "C.UTF-8"}
+    ran = subprocess.run(["bash", "-c", script], env=environ, capture_output=True, text=True, check=True)
+    printed = ran.stdout + ran.stderr
+
+    redacted = Redactor({"MY_SECRET": value}).text(printed)
+
+    assert "[redacted:MY_SECRET]" in redacted
+    assert not re.findall(r"don|tell|zür|line|two|more", redacted)
+
+
+CREDENTIAL = {
+    "type": "service_account",
+    "project_id": "my-shop-production-europe",
+    "private_key_id": "3f2a9c0d1e5b7a6f8c9d0e1f2a3b4c5d6e7f8091",
+    "private_key": "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ/FAASCBKcwggSj\nMzEfYyjiWA4R4/M2bS1GB4==\n-----END KEY-----\n",
+    "client_email": "ci-deploy-robot@my-shop-production-europe.iam.gserviceaccount.com",
+    "token_uri": "https://oauth2.googleapis.com/token",
+    "auth_provider_x509_cert_url": "https://www.googleapis.com/oauth2/v1/certs",
+    "refresh_token": "1//0gAbCdEfGhIjKl.mnop",
+    "password": "correct horse battery",
+}
+_HIDDEN = (
+    "3f2a9c0d1e5b7a6f8c9d0e1f2a3b4c5d6e7f8091",
+    "MIIEvQIBADANBgkqhkiG9w0BAQ/FAASCBKcwggSj",
+    "MzEfYyjiWA4R4/M2bS1GB4==",
+    "1//0gAbCdEfGhIjKl.mnop",
+    "correct horse battery",
+)
+
+
+@pytest.mark.parametrize("indent", [2, None])
+def test_parts_of_a_credential_are_found_alone(indent: int | None) -> None:
+    redactor = Redactor({"GOOGLE_CREDENTIALS": json.dumps(CREDENTIAL, indent=indent)})
+    printed = json.dumps(CREDENTIAL, indent=4)
+    numbered = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(printed.splitlines(), 1))
+    key = f"{CREDENTIAL['private_key']}"
+
+    for text in (numbered, numbered.splitlines()[8], key, *_HIDDEN):
+        redacted = redactor.text(f"> {text}")
+        assert not [part for part in _HIDDEN if part in redacted]
+    for kept in ("my-shop-production-europe", "client_email", "auth_provider_x509_cert_url", "/oauth2/v1/certs"):
+        assert kept in redactor.text(numbered)
+    assert redactor.text(CREDENTIAL["token_uri"]) == CREDENTIAL["token_uri"]
+
+
+def test_parts_of_a_credential_of_lines_are_found_alone() -> None:
+    value = "[default]\naws_access_key_id = ABCDEFGHIJKLMNOPQRST\naws_secret_access_key=wJalrXUtnF/K7MDENG/bPxRfiCYzz\n"
+    redactor = Redactor({"AWS_CREDENTIALS": value}, allow=["ABCDEFGHIJKLMNOPQRST"])
+
+    assert redactor.text("key wJalrXUtnF/K7MDENG/bPxRfiCYzz") == "key [redacted:AWS_CREDENTIALS]"
+    assert redactor.text("ABCDEFGHIJKLMNOPQRST") == "ABCDEFGHIJKLMNOPQRST"
+    assert redactor.text("aws_secret_access_key aws_access_key_id [default]") == (
+        "aws_secret_access_key aws_access_key_id [default]"
+    )
+
+
+def test_ordinary_text_stays_beside_a_credential_of_several_lines() -> None:
+    """The sources of this package are redacted as they are: no word of them is taken for a part of a secret."""
+    redactor = Redactor({"GOOGLE_CREDENTIALS": json.dumps(CREDENTIAL, indent=2), "QUOTED_TOKEN": QUOTED})
+    folder = Path(redaction.__file__).parent
+    sources = [path.read_text() for path in sorted(folder.glob("*.py"))]
+
+    assert sources
+    assert [redactor.text(text) for text in sources] == sources
 
 
 @pytest.mark.parametrize("before", ["", "a", "me", "you", "user:"])

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from goalrunner.core.events import (
     ToolResultRecorded,
     UsageRecorded,
 )
-from goalrunner.records.files import AppendFile, SystemClock, WriterLock, lock_of
+from goalrunner.records.files import AppendFile, SystemClock, WriterLock, lock_of, open_regular
 from goalrunner.records.redaction import Redactor
 
 
@@ -101,7 +102,7 @@ def read_end(path: Path) -> LogEnd:
 def read_lines(path: Path, wait: Callable[[], bool] | None = None) -> Iterator[tuple[Record, LogEnd]]:
     """Yield each record with the end of the log up to it. Raise RecordError for damage."""
     end = LogEnd()
-    with record_errors(f"cannot read {path}", ""), path.open("rb") as file:
+    with record_errors(f"cannot read {path}", ""), open(open_regular(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
         while True:
             line = file.readline()
             if line.endswith(b"\n"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -50,6 +51,15 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def open_regular(path: Path, flags: int) -> int:
+    """Open a regular file and return its handle. Raise OSError for anything else: opening a pipe could wait for ever."""
+    handle = os.open(path, flags | os.O_NONBLOCK, 0o600)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
 _BLOCK = 1 << 16
 
 _flush = getattr(os, "fdatasync", os.fsync)
@@ -71,7 +81,7 @@ class AppendFile:
             contextlib.ExitStack() as undo,
         ):
             new = not path.exists()
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            self._handle = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
             undo.callback(self.close)
             before = os.fstat(self._handle).st_size
             self.size = self._whole(before)
@@ -166,16 +176,16 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         with record_errors(f"cannot open {path}", "check GOAL_HOME and its permissions"):
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            self._handle = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(self._handle)
             try:
-                found = json.loads(path.read_bytes())
+                found = json.loads(os.pread(self._handle, _BLOCK, 0))
                 owner = f"process {found['pid']} on {found['host']}"
             except (OSError, ValueError, KeyError, TypeError):
                 owner = "another process"
+            os.close(self._handle)
             raise LogInUse(path.parent, owner) from error
         with contextlib.suppress(OSError):  # the name is for people; the lock holds without it
             os.ftruncate(self._handle, 0)
@@ -194,11 +204,11 @@ def lock_of(log: Path) -> Path:
 
 
 def is_written(log: Path) -> bool:
-    """Return whether a process is writing that log now. A lock that cannot be read counts as held."""
+    """Return whether a process is writing that log now. A lock that cannot be read counts as held; a pipe is no lock."""
     try:
-        handle = os.open(lock_of(log), os.O_RDONLY | os.O_NOFOLLOW)
+        handle = open_regular(lock_of(log), os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
-        return not isinstance(error, FileNotFoundError)
+        return error.errno not in (errno.ENOENT, errno.EINVAL)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

@@ -65,7 +65,7 @@ class Redactor:
         self.names = tuple(sorted(secrets))
         """The variables whose values are replaced."""
         self._patterns = [pattern for pattern in map(secret_pattern, entries) if pattern is not None]
-        self._forms = formats.spellings(secrets)
+        self._forms = formats.spellings(secrets, self._allow)
         self._formats: dict[bytes, list[TokenFormat]] = {}
         for rule in formats.FORMATS:
             for begin in rule.begins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -9,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from urllib.parse import quote, quote_plus
 
 from goalrunner.core.errors import UsageError
@@ -84,19 +86,53 @@ def _looks_secret(name: str, value: str) -> bool:
     return bool(is_name) and not is_number and value.lower() not in _PLAIN_WORDS
 
 
-def spellings(secrets: Mapping[str, str]) -> dict[bytes, str]:
-    """Return every spelling of every secret with its variable, the longest first.
+def spellings(secrets: Mapping[str, str], allow: Collection[str] = ()) -> dict[bytes, str]:
+    """Return every spelling of every secret, and of the parts of those of several lines, with its variable.
 
-    None of them can include the beginning of a replacement, so that redacting twice changes nothing.
+    The longest comes first. None of them can include the beginning of a replacement, so that redacting twice changes
+    nothing.
     """
     forms: dict[bytes, str] = {}
     for name, value in secrets.items():
-        for spelling in _forms(value):
+        parts = (part.encode() for part in _parts(value) if part not in allow)
+        for spelling in (*_forms(value), *parts):
             overlap = re.search(rb"\[redacted:|%s\Z" % _MARKER_BEGINS, spelling)
             form = spelling[: overlap.start()] if overlap else spelling
             if form and (_is_utf8(form) or (form[0] < 0x80 and form[-1] < 0x80)):
                 forms.setdefault(form, name)
     return dict(sorted(forms.items(), key=lambda form: (-len(form[0]), form[0])))
+
+
+_RUN = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_SHORTEST_RUN = 16
+_RUN_SIGNS = re.compile(r"[+/_=-]+")
+_WORD = re.compile(r"(?:[A-Z]?[a-z]{0,20}(?:[A-Z][a-z]{2,20})*|[A-Z]{0,20})[0-9]{0,4}")
+_MEMBER = re.compile(
+    r"^[\s{,]*[\"']?(?P<name>[\w.-]+)[\"']?[ \t]*[:=][ \t]*(?P<value>\S.*?)[ \t]*,?[ \t]*}?$", re.MULTILINE
+)
+_NO_SECRET = re.compile(r"[a-z+]+://|-----")
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield the parts of a credential of several lines, or in JSON, that are secrets where they are printed alone.
+
+    These are runs of letters and digits that are not words, and the values of members with the name of a secret.
+    """
+    if "\n" not in value and not value.startswith(("{", "[")):
+        return
+    try:
+        value = json.dumps(json.loads(value), indent=0, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        pass  # of several lines, but not JSON
+    text = re.sub(r"\\[nrt]|[\ud800-\udfff]", "\n", value)  # a key in JSON has escaped newlines
+    for run in _RUN.findall(text):
+        if len(run) >= _SHORTEST_RUN and not all(map(_WORD.fullmatch, _RUN_SIGNS.split(run))):
+            yield run
+    for member in _MEMBER.finditer(text):
+        secret = member["value"].strip("\"'")
+        is_secret = _looks_secret(member["name"], secret) and not _NO_SECRET.match(secret)
+        if is_secret and len(secret) >= SHORTEST:
+            yield secret
 
 
 _MARKER_BEGINS = b"(?:%s)" % b"|".join(re.escape(MARKER[:end].encode()) for end in range(len(MARKER) - 1, 0, -1))
@@ -105,8 +141,10 @@ _MARKER_BEGINS = b"(?:%s)" % b"|".join(re.escape(MARKER[:end].encode()) for end 
 def _forms(value: str) -> Iterator[bytes]:
     raw = value.encode("utf-8", "surrogateescape")
     yield from (raw, quote(raw, safe="").encode(), quote_plus(raw).encode(), quote(raw).encode())
+    yield repr(raw)[2:-1].encode()
     if _is_utf8(raw):
         yield from (json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (True, False))
+        yield from (form.encode() for form in (*_quoted_forms(value), *_html_forms(value)))
     lines = CONTROL_SEQUENCE.sub(b"", raw)
     if len(lines) >= min(len(raw), SHORTEST):
         yield from (lines, lines.replace(b"\n", b"\r\n"))
@@ -115,6 +153,26 @@ def _forms(value: str) -> Iterator[bytes]:
     for form in (b64encode(raw), *inside):
         if len(form) >= SHORTEST:
             yield from (form, form.translate(bytes.maketrans(b"+/", b"-_")))
+
+
+_BACKSLASHED = re.compile(r"([ !\"$&'()*,;<>?\[\\\]^`{|}])")
+_IN_DOUBLE_QUOTES = re.compile(r"([\"\\$`])")
+
+
+def _quoted_forms(value: str) -> Iterator[str]:
+    """Yield the spellings of Python's `repr` and of shells, without the outer quotes: `shlex`, `bash -x`, `printf %q`."""
+    yield from (repr(value)[1:-1], ascii(value)[1:-1], repr(value + "'\"")[1:-4])
+    yield from (value.replace("'", quoted) for quoted in ("'\"'\"'", "'\\''"))
+    yield _BACKSLASHED.sub(r"\\\1", value)
+    yield _IN_DOUBLE_QUOTES.sub(r"\\\1", value)
+
+
+def _html_forms(value: str) -> Iterator[str]:
+    """Yield the spellings of HTML and XML, in which each of the two quotes may be escaped in several ways."""
+    text = html.escape(value, quote=False)
+    for double, single in product(('"', "&quot;", "&#34;"), ("'", "&#x27;", "&#39;", "&apos;")):
+        escaped = text.replace('"', double).replace("'", single)
+        yield from (escaped, escaped.replace("\n", "&#10;"))
 
 
 def _is_utf8(data: bytes) -> bool:
