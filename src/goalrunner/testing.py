@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from goalrunner.core.agent_ports import (
     ApprovalAnswer,
@@ -20,9 +20,9 @@ from goalrunner.core.agent_ports import (
     RoundReply,
     ToolResult,
 )
-from goalrunner.core.events import ConfirmationRecorded, VerdictRecorded
+from goalrunner.core.events import ChecksReviewed, ConfirmationRecorded, ReviewedChange, VerdictRecorded
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest, ValidationContext
+from goalrunner.core.ports import AuditRequest, ChecksReviewRequest, ValidationContext
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 
 Item = TypeVar("Item")
@@ -128,12 +128,15 @@ class ScriptedJudge:
         *verdicts: GoalVerdict | VerdictRecorded | Exception,
         usage: Usage | None = None,
         opinions: Sequence[ConfirmationRecorded | bool | Exception] = (),
+        reviews: Sequence[ChecksReviewed | bool | Exception] = (),
     ) -> None:
         self._verdicts = verdicts
         self._opinions = opinions
+        self._reviews = reviews
         self._usage = usage or Usage(input_tokens=20, output_tokens=5, calls=1)
         self.requests: list[AuditRequest] = []
         self.claims: list[str] = []
+        self.reviewed: list[ChecksReviewRequest] = []
 
     async def audit(self, request: AuditRequest, recorder: Recorder) -> VerdictRecorded:
         """Play the next verdict."""
@@ -153,6 +156,21 @@ class ScriptedJudge:
         if isinstance(answer, ConfirmationRecorded):
             return answer
         return ConfirmationRecorded(claim=claim, confirmed=answer, reason="as scripted")
+
+    async def review(self, request: ChecksReviewRequest, recorder: Recorder) -> ChecksReviewed:
+        """Play the next review of changed checks: True accepts all changes, False refuses all."""
+        review = _next(self._reviews, len(self.reviewed), "the judge", "reviews")
+        self.reviewed.append(request)
+        answer: ChecksReviewed | bool = await self._answer(review, recorder)
+        if isinstance(answer, ChecksReviewed):
+            return answer
+        changed = request.changed
+        changes = (
+            ReviewedChange(path=path, change="as scripted", problem="" if answer else "as scripted")
+            for path in changed.paths
+        )
+        decision: Literal["accepted", "refused"] = "accepted" if answer else "refused"
+        return ChecksReviewed(round=request.round, key=changed.key, decision=decision, changes=tuple(changes))
 
     async def _answer(self, item: Item | Exception, recorder: Recorder) -> Item:
         recorder.check_budget()

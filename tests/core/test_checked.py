@@ -9,9 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.core.decision import LEAKS, AskApproval, AskJudge, RunRound, TakeBaseline, Validate, decide, proven
+from goalrunner.core.decision import (
+    LEAKS,
+    AskApproval,
+    AskJudge,
+    ReviewChecks,
+    RunRound,
+    TakeBaseline,
+    Validate,
+    decide,
+    proven,
+)
 from goalrunner.core.events import Event, RunEnded, RunRules
 from goalrunner.core.goal_tables import Approvals
+from goalrunner.core.limits import awaiting_approval
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_summary import RunSummary
@@ -154,7 +165,7 @@ def test_checks_that_are_green_only_as_the_agent_changed_them_wait_for_a_person(
 def test_what_a_person_accepts_counts_is_labelled_and_is_known_by_its_key() -> None:
     state = state_after(ALONE, *worked(), tampered(), asked(), said(1, "approved", by="ada"))
     assert decide(state) == COMPLETE
-    assert state.approved_checks == {"k1"}
+    assert state.approved_checks == {"k1": ""}
     assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, True)]
     assert outcome_of(state).labels == ("checks changed: tests/test_a.py, pytest.ini",)
     assert RunSummary.of(state).labels == ["checks changed: tests/test_a.py, pytest.ini"]
@@ -172,7 +183,7 @@ def test_what_a_person_denies_is_red_and_the_run_goes_on(on_deny: str) -> None:
         "validator tests: exit 1\nboom\n\n"
         "Your changes to tests/test_a.py, pytest.ini were not accepted (keep the case).",
     )
-    assert (state.approved_checks, state.memory.stop_reason) == (frozenset(), None)
+    assert (state.approved_checks, state.memory.stop_reason) == ({}, None)
     assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False)]
 
 
@@ -261,7 +272,7 @@ def test_accepted_checks_on_other_files_are_checked_again_when_the_run_is_resume
     moved = events.RunResumed(plan=ALONE, version="0", changed=("x",), snapshot=snapshot("c"))
     state = state_after(ALONE, *worked(), tampered(), asked(), WAITED, said(1, "approved"), moved)
     assert decide(state) == Validate(1)
-    assert state.approved_checks == {"k1"}
+    assert state.approved_checks == {"k1": ""}
 
 
 def test_a_new_round_withdraws_the_question() -> None:
@@ -276,6 +287,109 @@ def test_an_agent_that_reports_itself_blocked_is_judged_after_a_denial_too() -> 
     assert decide(state_after(JUDGED, *denied)) == AskJudge(1)
     again = (events.RoundStarted(round=2, prompt="retry"), blocked, events.RoundFinished(round=2), tampered(2))
     assert decide(state_after(JUDGED, *denied, *again)) == AskJudge(2)
+
+
+# -- the judge's review of changed checks ---------------------------------------------------------------------------------
+
+REVIEWING = JUDGED.model_copy(update={"approvals": Approvals(checks="judge")})
+HINT = 'allow = ["tests/test_a.py"]'
+ACCEPTED = events.ReviewedChange(path=PATHS[0], change="@@ -1 +1 @@", quote="accept empty input", hunk="h1")
+REFUSED = events.ReviewedChange(path=PATHS[1], change="@@ -2 +2 @@", problem="no words ask for it", hunk="h2")
+
+
+def reviewed(decision: str, *changes: events.ReviewedChange, key: str = "k1", **more: Any) -> events.ChecksReviewed:
+    return events.ChecksReviewed.model_validate(
+        {"round": 1, "key": key, "decision": decision, "changes": changes, **more}, strict=False
+    )
+
+
+def test_the_judge_reviews_changed_checks_where_the_goal_says_so() -> None:
+    state = state_after(REVIEWING, *worked(), tampered())
+    assert decide(state) == ReviewChecks(1)
+    assert isinstance(decide(state_after(JUDGED, *worked(), tampered())), AskApproval)
+    no_judge = ALONE.model_copy(update={"approvals": Approvals(checks="judge")})
+    assert isinstance(decide(state_after(no_judge, *worked(), tampered())), AskApproval)
+
+
+def test_accepted_changes_run_again_and_are_labelled_with_the_reviewer() -> None:
+    state = state_after(REVIEWING, *worked(), tampered(), reviewed("accepted", ACCEPTED))
+    assert decide(state) == Validate(1)
+    assert state.approved_checks == {"k1": events.REVIEWED}
+    assert changed().label(events.REVIEWED) == "checks changed: tests/test_a.py, pytest.ini (reviewed by the judge)"
+    assert not proven(state)
+
+
+def test_refused_changes_go_back_with_the_files_to_restore() -> None:
+    state = state_after(REVIEWING, *worked(), tampered(), reviewed("refused", ACCEPTED, REFUSED))
+    step = decide(state)
+    assert isinstance(step, RunRound)
+    assert (step.feedback or "").endswith(
+        "- restore pytest.ini: nothing in the goal asks for this change\n  @@ -2 +2 @@: no words ask for it"
+    )
+    assert "test_a.py" not in (step.feedback or "")
+    assert state.refused_hunks == {"h2"}
+
+
+def test_of_a_file_of_which_a_part_is_refused_only_that_part_goes_back() -> None:
+    other = REFUSED.model_copy(update={"path": PATHS[0]})
+    feedback = reviewed("refused", ACCEPTED, other).feedback
+    assert feedback.startswith("- undo these changes in tests/test_a.py: nothing in the goal asks for this change")
+    assert "@@ -1 +1 @@" not in feedback
+
+
+def test_refused_versions_are_not_reviewed_again_and_others_are() -> None:
+    before = (*worked(), tampered(), reviewed("refused", REFUSED), *worked(2))
+    same = decide(state_after(REVIEWING, *before, tampered(2)))
+    assert isinstance(same, RunRound)
+    assert "- restore pytest.ini" in (same.feedback or "")
+    assert decide(state_after(REVIEWING, *before, tampered(2, "k2"))) == ReviewChecks(2)
+
+
+def test_green_results_of_refused_versions_prove_nothing() -> None:
+    """A checker may record the results of the agent's versions; the judge is not asked for a verdict on them."""
+    offered = checked(passed=True, changed_checks=changed())
+    state = state_after(REVIEWING, *worked(), offered, reviewed("refused", REFUSED))
+    assert (state.validators_green, isinstance(decide(state), RunRound)) == (False, True)
+
+
+def test_what_the_judge_cannot_decide_waits_for_a_person() -> None:
+    undecided = reviewed("undecided", reason="the diff is too long", asked=False)
+    state = state_after(REVIEWING, *worked(), tampered(), undecided)
+    step = decide(state)
+    assert isinstance(step, AskApproval)
+    assert step.rule.endswith("; the judge did not decide: the diff is too long")
+    accepted = state_after(REVIEWING, *worked(), tampered(), undecided, asked(), said(1, "approved"))
+    assert (decide(accepted), accepted.approved_checks) == (Validate(1), {"k1": ""})
+
+
+def test_a_goal_that_refuses_changed_checks_sends_the_agent_back_at_once() -> None:
+    for plan in (ALONE, JUDGED):
+        refusing = plan.model_copy(update={"approvals": Approvals(checks="refuse")})
+        step = decide(state_after(refusing, *worked(), tampered()))
+        assert isinstance(step, RunRound)
+        assert (step.feedback or "").endswith("- restore tests/test_a.py\n- restore pytest.ini")
+
+
+def test_an_end_that_changed_checks_caused_names_the_line_that_allows_them() -> None:
+    offered = changed().model_copy(update={"hint": HINT})
+    line = f"write under [workspace]: {HINT}"
+    refusing = ALONE.model_copy(update={"approvals": Approvals(checks="refuse"), "max_iterations": 1})
+    capped = decide(state_after(refusing, *worked(), checked(passed=False, changed_checks=offered)))
+    waiting = state_after(ALONE, *worked(), checked(passed=False, changed_checks=offered), asked())
+    for step in (capped, awaiting_approval(waiting)):
+        assert isinstance(step, RunEnded)
+        assert line in step.message
+    assert "goal approve r" in awaiting_approval(waiting).message
+    red = decide(state_after(refusing, *worked(), checked(passed=False)))
+    assert isinstance(red, RunEnded)
+    assert "allow" not in red.message
+
+
+def test_a_review_that_was_interrupted_starts_again() -> None:
+    begun = events.ChecksReviewStarted(round=1, key="k1")
+    resumed = events.RunResumed(plan=REVIEWING, version="0")
+    state = state_after(REVIEWING, *worked(), tampered(), begun, resumed)
+    assert (decide(state), state.memory.current_step) == (ReviewChecks(1), "review_checks-1")
 
 
 # -- hidden validators, refusals, labels ---------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from goalrunner.core.events import Content, ValidatorsFinished
@@ -65,6 +66,8 @@ class ScriptedChecker:
     base: Snapshot | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     compared: list[tuple[str, ...]] = field(default_factory=list)
+    added_fails: bool | None = None
+    """Whether an added test fails on the source of the start."""
     recalled: tuple[Content, ...] = ()
 
     def recall(self, contents: Sequence[Content]) -> None:
@@ -82,7 +85,7 @@ class ScriptedChecker:
         context: ValidationContext,
         *,
         when: str,
-        approved: frozenset[str] = frozenset(),
+        approved: Mapping[str, str] = MappingProxyType({}),
     ) -> CheckRun:
         """Return the next answer, or raise it."""
         self.calls.append(
@@ -93,6 +96,10 @@ class ScriptedChecker:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
+        """Return what the script says."""
+        return self.added_fails
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return the text of the script."""

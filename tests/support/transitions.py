@@ -101,6 +101,10 @@ class Oracle:
                 self.step = f"audit-{event.round}"
             case events.ValidatorsFinished() | events.VerdictRecorded():
                 return self._check(event)
+            case events.ChecksReviewStarted():
+                self.step = f"review_checks-{event.round}"
+            case events.ChecksReviewed():
+                return self._review(event)
             case events.WorkspaceChanged():
                 if self.working:
                     return "the workspace is compared with what was checked while the agent works"
@@ -154,6 +158,14 @@ class Oracle:
                 self.offered = event.changed_checks
             case events.VerdictRecorded():
                 self.satisfied = event.verdict.complete
+        return ""
+
+    def _review(self, event: events.ChecksReviewed) -> str:
+        if self.step != f"review_checks-{event.round}" or self.offered is None or event.key != self.offered.key:
+            return f"a review of checks that did not change, in step {self.step or 'none'}"
+        self.step = ""
+        if event.decision == "accepted":
+            self.green = all(item.passed for item in self.offered.results)
         return ""
 
     def _approval(self, event: events.ApprovalRequested | events.ApprovalRecorded) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
 from goalrunner.app.resolve import RunConfig
@@ -140,7 +141,7 @@ class CheckRunner:
         context: ValidationContext,
         *,
         when: str,
-        approved: frozenset[str] = frozenset(),
+        approved: Mapping[str, str] = MappingProxyType({}),
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         await self.remember(base)
@@ -156,7 +157,7 @@ class CheckRunner:
             changes,
             start,
             self._changed,
-            approved,
+            frozenset(approved),
         )
         above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
         finished = ValidatorsFinished(
@@ -201,6 +202,9 @@ class CheckRunner:
         }
         diff = await self._store.diff(base, now, finished.differing) if agents_checks else ""
         return check_run(answers, finished.model_copy(update=about), diff)
+
+    async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
+        return None
 
     def _known_rules(self) -> Protection:
         """Return the rules with the tests that ran at the start."""

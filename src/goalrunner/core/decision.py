@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalrunner.core.errors import some
-from goalrunner.core.events import PromptKind, RunEnded
-from goalrunner.core.labels import Label
+from goalrunner.core.events import ChangedChecks, PromptKind, RunEnded
 from goalrunner.core.limits import (
     awaiting_approval,
     completion_rule,
@@ -54,6 +53,13 @@ class Validate:
 
 
 @dataclass(frozen=True)
+class ReviewChecks:
+    """Let the judge review the agent's changes of the checks."""
+
+    round: int
+
+
+@dataclass(frozen=True)
 class AskJudge:
     """Ask the judge."""
 
@@ -76,7 +82,7 @@ class AskApproval:
     kind: Literal["complete", "checks"] = "complete"
 
 
-Step = TakeBaseline | RunRound | ScoreRound | Validate | AskJudge | Confirm | AskApproval | RunEnded
+Step = TakeBaseline | RunRound | ScoreRound | Validate | ReviewChecks | AskJudge | Confirm | AskApproval | RunEnded
 """The next thing to do."""
 
 UNSTABLE_AUDITS = 2
@@ -143,9 +149,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.VALIDATED if state.leaked or state.obstacle:
             return Validate(state.round)
         case Phase.VALIDATED if state.changed_checks is not None:
-            why = "the validators pass only with the agent's versions of these files"
-            action = Label.CHECKS_CHANGED.about(", ".join(state.changed_checks.paths))
-            return AskApproval(action, why, "checks")
+            return _review(state, state.changed_checks)
         case Phase.VALIDATED if not state.decided_by_validators:
             return _unless_spent(state, AskJudge(state.round))
         case Phase.VALIDATED | Phase.JUDGED:
@@ -189,6 +193,17 @@ def _after_baseline(state: RunState, baseline: BaselineOutcome) -> Step:
             return _unless_spent(state, _round(state, "first", 1))
 
 
+def _review(state: RunState, changed: ChangedChecks) -> Step:
+    """Let the judge review changed checks, or a person decide."""
+    undecided = state.undecided_review
+    if state.plan.approvals.checks == "judge" and state.plan.has_judge and undecided is None:
+        return _unless_spent(state, ReviewChecks(state.round))
+    why = changed.why or "the validators pass only with the agent's versions of these files"
+    if undecided is not None:
+        why += f"; the judge did not decide: {undecided.reason}"
+    return AskApproval(changed.label(), why, "checks")
+
+
 def _after_decision(state: RunState) -> Step:
     if proven(state):
         return _completion(state)
@@ -227,10 +242,11 @@ def _go_on(state: RunState) -> Step:
         return end_by_denial(refused)
     limit, stall = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:
-        return end(StopReason.MAX_ITERATIONS, f"not complete after {limit} {'round' if limit == 1 else 'rounds'}")
+        message = f"not complete after {limit} {'round' if limit == 1 else 'rounds'}"
+        return end(StopReason.MAX_ITERATIONS, message, state.settling)
     if stall is not None and state.stall.rounds > stall:
         message = f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change"
-        return end(StopReason.STALLED, message)
+        return end(StopReason.STALLED, message, state.settling)
     if state.memory.open_questions:
         message = "only a person can answer: " + "\n".join(state.memory.open_questions)
         return end(StopReason.QUESTION_OPEN, message, f'goal answer {run} "..."; then goal resume {run}')

@@ -18,6 +18,7 @@ from goalrunner.core.critic import CritiqueStarted as CritiqueStarted
 from goalrunner.core.critic import RefinementStarted as RefinementStarted
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import ApprovalKind, Approvals, approvals_of_before
+from goalrunner.core.labels import Label
 from goalrunner.core.observation import ArtifactRef, DiffStat, Observation, Snapshot, TranscriptRef
 from goalrunner.core.outcome import AgentSession, GoalStatus, RecordStatus, StopReason, Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
@@ -368,6 +369,15 @@ class ChangedChecks(Frozen):
     hint: str = ""
     """The line of the goal file that allows them: `allow = ["Makefile"]`."""
 
+    def label(self, reviewer: str = "") -> str:
+        """Return the label of a result that rests on these changes; `reviewer` is REVIEWED, or empty for a person."""
+        names = ", ".join(self.paths)
+        return Label.CHECKS_CHANGED.about(f"{names} ({reviewer})" if reviewer else names)
+
+
+REVIEWED = "reviewed by the judge"
+"""The reviewer in the label of changes that the judge accepted."""
+
 
 class BaselineTaken(Frozen):
     """The validators ran once before round 1, in the check environment."""
@@ -413,6 +423,61 @@ class ValidatorsFinished(Frozen):
     """Set if only the agent's versions are green."""
     content: Content | None = None
     """None if no workspace is watched."""
+
+
+class ChecksReviewStarted(Frozen):
+    """The judge is about to review changed checks."""
+
+    type: Literal["checks_review_started"] = "checks_review_started"
+    round: int = Field(ge=0)
+    key: str
+    """Of the ChangedChecks."""
+
+
+class ReviewedChange(Frozen):
+    """One hunk of changed checks, or one of their tests, and the words of the goal that ask for it."""
+
+    path: str
+    change: str
+    """For people: the header of the hunk, or the test and what happened to it."""
+    quote: str = ""
+    """Words of the objective or a criterion; the runner found them there."""
+    problem: str = ""
+    """Why the change is refused; empty: it is accepted."""
+    hunk: str = ""
+    """Hash of the hunk's path and lines; empty for a test. A refused hunk is not reviewed again."""
+
+
+class ChecksReviewed(Frozen):
+    """Changed checks were reviewed by the judge."""
+
+    type: Literal["checks_reviewed"] = "checks_reviewed"
+    round: int = Field(ge=0)
+    key: str
+    """Of the ChangedChecks."""
+    decision: Literal["accepted", "refused", "undecided"]
+    """undecided: a person decides."""
+    changes: tuple[ReviewedChange, ...] = ()
+    reason: str = ""
+    """Why a person has to decide."""
+    asked: bool = True
+    """Whether the judge was asked."""
+
+    @property
+    def refused_hunks(self) -> frozenset[str]:
+        return frozenset(item.hunk for item in self.changes if item.problem and item.hunk)
+
+    @property
+    def feedback(self) -> str:
+        """What the agent reads about refused changes: the files to restore, and what is refused in each."""
+        lines = []
+        for path in dict.fromkeys(item.path for item in self.changes if item.problem):
+            changes = [item for item in self.changes if item.path == path]
+            refused = [item for item in changes if item.problem]
+            what = f"restore {path}" if refused == changes else f"undo these changes in {path}"
+            lines.append(f"- {what}: nothing in the goal asks for this change")
+            lines += [f"  {item.change}: {item.problem}" for item in refused]
+        return "\n".join(lines)
 
 
 class WorkspaceChanged(Frozen):
@@ -602,6 +667,8 @@ Event = Annotated[
     | SessionOpened
     | AgentRan
     | ValidatorsFinished
+    | ChecksReviewStarted
+    | ChecksReviewed
     | WorkspaceChanged
     | ConfirmationRecorded
     | AuditStarted

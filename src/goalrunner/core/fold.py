@@ -106,6 +106,10 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return _scored(state, event)
         case events.ValidatorsFinished():
             return _validated(state, event)
+        case events.ChecksReviewStarted():
+            return with_step(state, f"review_checks-{event.round}").replace(awaiting="judge")
+        case events.ChecksReviewed():
+            return _reviewed(state, event)
         case events.AuditStarted():
             return with_step(state, f"audit-{event.round}").replace(awaiting="judge")
         case events.AuditFailed():
@@ -277,6 +281,7 @@ def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
         obstacles=0,
         check_labels=(),
         changed_checks=None,
+        settling="",
         critique=None,
         refinements=0,
     )
@@ -371,7 +376,7 @@ def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
 
 def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
     obstacle, changed = obstacle_of(event.results), event.changed_checks
-    denied = None if changed is None or obstacle else _denial_of(state, changed)
+    refusal = "" if changed is None or obstacle else _refusal_of(state, changed)
     seen = with_step_done(state.with_evidence([item.id for item in events.observations_of(event)]))
     ran = seen.replace(
         phase=Phase.VALIDATED,
@@ -383,17 +388,18 @@ def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
         protected_changes=event.protected_changes,
         differing=event.differing,
         check_labels=event.labels,
-        # A person is not asked again about versions that were denied before.
-        changed_checks=None if obstacle or denied else changed,
+        # Versions that were refused before are not reviewed again.
+        changed_checks=None if obstacle or refusal else changed,
+        settling=_settling(changed) if changed is not None else event.hint,
         obstacle=obstacle,
         obstacles=state.obstacles + 1 if obstacle else 0,
     )
+    if changed is not None and refusal and not event.leaked:
+        return _not_accepted(ran, refusal)
     if obstacle or event.leaked or not ran.decided_by_validators:
         # With an obstacle the round is not decided. The agent gets no feedback about it, as it cannot remove it.
         return ran
-    if changed is not None and denied is not None:
-        return _not_accepted(ran, changed, denied)
-    # A person may still accept the agent's versions of the checks: the round is then counted as passed.
+    # A review may still accept the agent's versions of the checks: the round is then counted as passed.
     return _decided(ran, verdict_of(event.results, event.refusal, event.protected_changes))
 
 
@@ -546,34 +552,75 @@ def _refusal(approval: Approval) -> str:
     return f"the owner did not accept the result ({decision})"
 
 
-def _denial_of(state: RunState, changed: events.ChangedChecks) -> Approval | None:
-    """Return the denial of these versions of the checks, if a person has denied them."""
+def _refusal_of(state: RunState, changed: events.ChangedChecks) -> str:
+    """Return why these versions of the checks do not count, if that is known without a new review; else an empty text."""
     about = state.newest_approval(lambda item: item.kind == "checks" and item.snapshot == changed.key)
-    return about if about is not None and about.decision == "denied" else None
+    if about is not None and about.decision == "denied":
+        return _denial(changed, about)
+    if about is None and state.plan.approvals.checks == "refuse":
+        return "\n".join(
+            ["The goal allows no changes of its checks:", *(f"- restore {path}" for path in changed.paths)]
+        )
+    refused = (item for item in reversed(state.reviews) if item.key == changed.key and item.decision == "refused")
+    return _review_feedback(review) if (review := next(refused, None)) is not None else ""
+
+
+def _settling(changed: events.ChangedChecks) -> str:
+    """Return what a person can write in the goal file so that the next run accepts these changes."""
+    return f"to allow these changes in the next run, write under [workspace]: {changed.hint}" if changed.hint else ""
+
+
+def _denial(changed: events.ChangedChecks, approval: Approval) -> str:
+    """Return the feedback about changed checks that a person did not accept."""
+    reason = f" ({approval.reason})" if approval.reason else ""
+    return f"Your changes to {', '.join(changed.paths)} were not accepted{reason}."
+
+
+def _review_feedback(review: events.ChecksReviewed) -> str:
+    return f"Your changes of the checks were reviewed. Reach the objective without these:\n{review.feedback}"
 
 
 def _checks_decided(state: RunState, approval: Approval) -> RunState:
-    """Return the state after a decision on changed checks."""
+    """Return the state after a person's decision on changed checks."""
     changed = state.changed_checks
     if changed is None or approval.snapshot != changed.key:
         return state
-    if approval.decision != "approved":
-        return _not_accepted(state, changed, approval)
+    return (
+        _accepted(state, changed)
+        if approval.decision == "approved"
+        else _not_accepted(state, _denial(changed, approval))
+    )
+
+
+def _reviewed(state: RunState, event: events.ChecksReviewed) -> RunState:
+    """Return the state after the judge's review of changed checks."""
+    changed = state.changed_checks
+    seen = with_step_done(state).replace(reviews=(*state.reviews, event)[-KEPT:], awaiting=None)
+    if changed is None or event.key != changed.key or event.decision == "undecided":
+        return seen
+    return (
+        _accepted(seen, changed, events.REVIEWED)
+        if event.decision == "accepted"
+        else _not_accepted(seen, _review_feedback(event))
+    )
+
+
+def _accepted(state: RunState, changed: events.ChangedChecks, reviewer: str = "") -> RunState:
+    """Return the state in which the agent's versions of the checks count."""
     if state.plan.has_judge:
         # The judge needs the accepted results as observations: the validators run with these versions.
         if state.phase is Phase.ENDED:
             return state.replace(changed_checks=None, left=Phase.WORKED)
         return state.replace(changed_checks=None, phase=Phase.WORKED)
-    labels = (*state.check_labels, Label.CHECKS_CHANGED.about(", ".join(changed.paths)))
+    labels = (*state.check_labels, changed.label(reviewer))
     accepted = state.replace(validators=changed.results, changed_checks=None, check_labels=labels)
     return _decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
 
 
-def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Approval) -> RunState:
+def _not_accepted(state: RunState, refusal: str) -> RunState:
     """Return the state in which the agent's versions of the checks were refused: the round fails."""
-    reason = f" ({approval.reason})" if approval.reason else ""
-    verdict = verdict_of(state.validators, f"Your changes to {', '.join(changed.paths)} were not accepted{reason}.")
-    return _decided(state.replace(changed_checks=None), verdict)
+    verdict = verdict_of(state.validators, refusal)
+    return _decided(state.replace(changed_checks=None, refusal=refusal), verdict)
 
 
 def _asked(state: RunState, questions: tuple[str, ...]) -> RunState:

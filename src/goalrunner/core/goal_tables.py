@@ -41,13 +41,19 @@ def approvals_of_before(value: object) -> object:
     return {**value, "require": tuple(dict.fromkeys(kinds))}
 
 
+CheckPolicy = Literal["judge", "person", "refuse"]
+"""Who reviews changed checks; "refuse": the agent has to restore them."""
+
+
 class Approvals(Frozen):
-    """The actions and results that a person must approve."""
+    """The actions and results that a person must approve, and who reviews changed checks."""
 
     require: tuple[Requirable, ...] = ()
     """Kinds of actions."""
     commands: tuple[fields.Text, ...] = ()
     """Patterns of command lines, `*` for anything."""
+    checks: CheckPolicy | None = None
+    """Who reviews changed checks; None: the judge if there is one that is independent, else a person."""
     expires: fields.DurationLimit = DEFAULT_EXPIRY
     """Seconds; inf: never."""
     on_deny: Literal["stop", "continue"] = "stop"

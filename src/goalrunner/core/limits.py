@@ -179,7 +179,7 @@ def timed_out(state: RunState) -> RunEnded:
     return end(StopReason.TIMEOUT, f"the time limit of {seconds} was reached{meanwhile}")
 
 
-_AT_WORK = {"critique": CritiqueStarted.account, "audit": "judge", "confirm": "judge"}
+_AT_WORK = {"critique": CritiqueStarted.account, **dict.fromkeys(("review_checks", "audit", "confirm"), "judge")}
 _AT_WORK |= dict.fromkeys(("baseline", "validate"), "validators")
 """Who works in a step of the runner. In other steps it is the agent."""
 
@@ -216,6 +216,8 @@ def awaiting_approval(state: RunState) -> RunEnded:
     waits = "; ".join(f"{item.id} {one_line(item.titled)}" for item in state.waiting)
     run, which = state.goal.run_id, "" if len(state.waiting) == 1 else " ID"
     hint = f"goal approve {run}{which}, or goal deny {run}{which} --reason TEXT; then goal resume {run}"
+    if state.settling and any(item.kind == "checks" for item in state.waiting):
+        hint += f"\n{state.settling}"
     return end(StopReason.APPROVAL_REQUIRED, f"this waits for a person: {waits}", hint)
 
 
@@ -236,6 +238,6 @@ def end_by_error(state: RunState, error: GoalError) -> RunEnded:
         case ApprovalDenied():
             return end_by_denial(next(item for item in state.approvals if item.id == error.approval_id))
     reason = StopReason(error.stop_reason)
-    if isinstance(error, ModelError) and (state.memory.current_step or "").startswith("audit-"):
+    if isinstance(error, ModelError) and (state.memory.current_step or "").startswith(("audit-", "review_checks-")):
         reason = StopReason.JUDGE_FAILED if reason is StopReason.AGENT_FAILED else reason
     return end(reason, str(error))

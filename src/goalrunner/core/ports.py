@@ -7,10 +7,19 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 from goalrunner.core.agent_ports import Conversation, Recorder
-from goalrunner.core.events import ConfirmationRecorded, Content, Critique, ValidatorsFinished, VerdictRecorded
+from goalrunner.core.events import (
+    ChangedChecks,
+    ChecksReviewed,
+    ConfirmationRecorded,
+    Content,
+    Critique,
+    ValidatorsFinished,
+    VerdictRecorded,
+)
 from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.verdict import ValidatorResult
 
@@ -68,6 +77,24 @@ class AuditRequest:
     """Names of processes that the agent left running at the end of its last turn."""
 
 
+@dataclass(frozen=True)
+class ChecksReviewRequest:
+    """What a judge receives for a review of changed checks: the goal and the changes, nothing that the agent said."""
+
+    objective: str
+    success_criteria: tuple[str, ...]
+    """Of the goal, without those that a judge derived."""
+    constraints: tuple[str, ...]
+    round: int
+    changed: ChangedChecks
+    diff: str
+    """The whole diff of the changed checks."""
+    refused: frozenset[str] = frozenset()
+    """Hashes of hunks that were refused before."""
+    reviews: int = 0
+    """How often the judge was asked for a review before."""
+
+
 class Judge(Protocol):
     """Audits a run; each call is fresh, without memory. The run records the events that it returns."""
 
@@ -79,6 +106,9 @@ class Judge(Protocol):
 
         An opinion that cannot be parsed does not confirm the claim.
         """
+
+    async def review(self, request: ChecksReviewRequest, recorder: Recorder) -> ChecksReviewed:
+        """Review changed checks. An answer that cannot be parsed accepts nothing. Raise ModelError."""
 
 
 class Reviewer(Protocol):
@@ -118,11 +148,18 @@ class Checker(Protocol):
         context: ValidationContext,
         *,
         when: str,
-        approved: frozenset[str] = frozenset(),
+        approved: Mapping[str, str] = MappingProxyType({}),
     ) -> CheckRun:
-        """Run every validator on `now`; `base` is the start. `approved` are keys of changed checks that a person accepted.
+        """Run every validator on `now`; `base` is the start.
 
-        Raises GoalError if the environment fails.
+        `approved` are keys of changed checks that were accepted, with the reviewer for `ChangedChecks.label`. Raises
+        GoalError if the environment fails.
+        """
+
+    async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
+        """Run the checks of `now` on the source of the start; return whether a test that was added fails there.
+
+        None if no test was added.
         """
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:

@@ -12,7 +12,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from goalrunner.core.errors import titled
-from goalrunner.core.events import Account, ChangedChecks, Critique, GoalRecord, RunRules, Standing
+from goalrunner.core.events import (
+    REVIEWED,
+    Account,
+    ChangedChecks,
+    ChecksReviewed,
+    Critique,
+    GoalRecord,
+    RunRules,
+    Standing,
+)
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
@@ -195,7 +204,11 @@ class RunState(Frozen):
     check_labels: tuple[str, ...] = ()
     """What weakens the results of the round at hand."""
     changed_checks: ChangedChecks | None = None
-    """The agent's versions, while a person must decide."""
+    """The agent's versions, while they wait for a review."""
+    reviews: tuple[ChecksReviewed, ...] = ()
+    """The judge's reviews of changed checks, the newest."""
+    settling: str = ""
+    """What a person can write in the goal file about the check of the round at hand."""
     check_environment: str = ""
     goal_file: str = ""
     """Where the goal was read from; empty: from no file."""
@@ -328,10 +341,22 @@ class RunState(Frozen):
         return self.newest_approval(lambda item: item.kind == "complete" and item.snapshot == self.subject)
 
     @property
-    def approved_checks(self) -> frozenset[str]:
-        """Keys of the changed checks that a person has accepted."""
+    def approved_checks(self) -> dict[str, str]:
+        """Keys of the changed checks that were accepted, with the reviewer for the label; empty for a person."""
+        by_judge = {item.key: REVIEWED for item in self.reviews if item.decision == "accepted"}
         approved = (item for item in self.approvals if item.kind == "checks" and item.decision == "approved")
-        return frozenset(item.snapshot for item in approved)
+        return {**by_judge, **{item.snapshot: "" for item in approved}}
+
+    @property
+    def refused_hunks(self) -> frozenset[str]:
+        """Hashes of the hunks that the judge refused."""
+        return frozenset(hunk for review in self.reviews for hunk in review.refused_hunks)
+
+    @property
+    def undecided_review(self) -> ChecksReviewed | None:
+        """The review that left the changed checks at hand to a person; None if there is none."""
+        key = self.changed_checks.key if self.changed_checks is not None else ""
+        return next((item for item in reversed(self.reviews) if item.key == key and item.decision == "undecided"), None)
 
     @property
     def criteria(self) -> tuple[str, ...]:

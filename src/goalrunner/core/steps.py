@@ -7,7 +7,7 @@ import re
 from goalrunner.core.events import PlanProposed
 from goalrunner.core.run_state import KEPT, Phase, RunState
 
-_RUNNERS = re.compile(r"baseline|(?:round|critique|validate|audit|confirm|prove)-.*")
+_RUNNERS = re.compile(r"baseline|(?:round|critique|validate|review_checks|audit|confirm|prove)-.*")
 
 
 def is_runners(step: str) -> bool:

@@ -14,7 +14,7 @@ from goalrunner.core.agent_ports import Pausing
 from goalrunner.core.errors import EnvironmentFailed, RecordError, some
 from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext, Validator
+from goalrunner.core.ports import AuditRequest, CheckRun, ChecksReviewRequest, ValidationContext, Validator
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.verdict import ValidatorResult, obstacle_of
 from goalrunner.engine.journal import Answer, Parts, RunJournal, check_run, observe
@@ -138,6 +138,27 @@ class Checks:
         snapshot = None if after == before else after
         complete = {"round": number, "snapshot": snapshot, "changed_checks": changed}
         self._journal.append(finished.model_copy(update=complete))
+
+    async def review(self, number: int) -> None:
+        """Let the judge review the agent's changes of the checks."""
+        state, judge = self._state, self._parts.judge
+        changed = state.changed_checks
+        assert judge is not None  # the plan says so
+        assert changed is not None  # that is why the judge is asked
+        self._journal.append(events.ChecksReviewStarted(round=number, key=changed.key))
+        diff = self._journal.artifacts.read(changed.diff).decode(errors="replace") if changed.diff else ""
+        request = ChecksReviewRequest(
+            objective=state.goal.description,
+            success_criteria=state.goal.success_criteria,
+            constraints=state.goal.constraints,
+            round=number,
+            changed=changed,
+            diff=diff,
+            refused=state.refused_hunks,
+            reviews=sum(review.asked for review in state.reviews),
+        )
+        reviewed = await judge.review(request, self._recorder)
+        self._journal.append(reviewed.model_copy(update={"round": number, "key": changed.key}))
 
     async def unchanged(self) -> bool:
         """Return whether the workspace is unchanged since the check; record the changes."""

@@ -200,7 +200,7 @@ class Resumption:
                 self._answered[event.account] += event.usage.calls
             case events.BaselineTaken() | events.ValidatorsFinished() if event.content:
                 self.contents.append(event.content)
-            case events.VerdictRecorded() | events.ConfirmationRecorded():
+            case events.VerdictRecorded() | events.ConfirmationRecorded() | events.ChecksReviewed():
                 # An interrupted audit starts again, with its first question.
                 self.taken["judge"] = self._answered["judge"]
             case events.CritiqueFinished():

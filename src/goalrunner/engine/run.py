@@ -189,6 +189,8 @@ class Run:
                     await self._checks.score(step.round, self._reply.text)
                 case decision.Validate():
                     await self._checks.validate(step.round, self._reply.text)
+                case decision.ReviewChecks():
+                    await self._checks.review(step.round)
                 case decision.AskJudge():
                     await self._checks.audit(step.round)
                 case decision.Confirm():

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError
-from goalrunner.core.events import Account, ConfirmationRecorded, VerdictRecorded
+from goalrunner.core.events import Account, ChecksReviewed, ConfirmationRecorded, VerdictRecorded
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest
+from goalrunner.core.ports import AuditRequest, ChecksReviewRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge import prompt_builder
 from goalrunner.judge.citations import CheckedVerdict, check_verdict, matched
@@ -216,6 +216,11 @@ class LLMJudge:
         # An earlier verdict counts; it is not complete either.
         unreadable = GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback")
         return first or VerdictRecorded(round=request.round, verdict=unreadable)
+
+    async def review(self, request: ChecksReviewRequest, recorder: AuditRecorder) -> ChecksReviewed:
+        """Leave changed checks to a person."""
+        key = request.changed.key
+        return ChecksReviewed(round=request.round, key=key, decision="undecided", reason="", asked=False)
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> ConfirmationRecorded:
         """Ask in a new conversation whether the goal is blocked as claimed. An unreadable answer means no.

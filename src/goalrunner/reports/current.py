@@ -73,11 +73,11 @@ def _step_after(event: events.Event, before: StepLine | None) -> StepLine | None
             return StepLine("checks", subject=event.description)
         case events.CritiqueStarted():
             return StepLine(event.account, subject="scoring the round")
-        case events.AuditStarted():
+        case events.AuditStarted() | events.ChecksReviewStarted():
             return StepLine("judge", subject="reviewing evidence")
         case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():
             return None
-        case events.ConfirmationRecorded() | events.VerdictRecorded() | events.RunEnded():
+        case events.ConfirmationRecorded() | events.VerdictRecorded() | events.ChecksReviewed() | events.RunEnded():
             return None
         case _:
             return before

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from goalrunner.core import events
-from goalrunner.core.errors import some
+from goalrunner.core.errors import quoted, some
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
@@ -126,11 +126,28 @@ def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
             yield StepLine(event.account, subject=figures.score(score), remark=event.feedback)
         case events.AuditFailed():
             yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail))))
+        case events.ChecksReviewed():
+            yield from _review_lines(event)
         case events.ConfirmationRecorded(confirmed=True):
             reason = event.reason or event.claim
             yield _failed("judge", f"a second opinion confirms that the goal is blocked: {reason}")
         case events.ConfirmationRecorded():
             yield StepLine("judge", remark=f"a second opinion: not blocked: {event.reason or event.claim}")
+
+
+def _review_lines(event: events.ChecksReviewed) -> Iterator[ReportLine]:
+    match event.decision:
+        case "accepted":
+            quotes = list(dict.fromkeys(item.quote for item in event.changes if item.quote))
+            asked_for = f"; the goal says: {some([quoted(quote) for quote in quotes], _NAMED)}" if quotes else ""
+            changes = figures.count(len(event.changes), "change")
+            yield _passed("review", f"{changes} of the checks accepted{asked_for}")
+        case "refused":
+            refused = [item for item in event.changes if item.problem]
+            paths = some(list(dict.fromkeys(item.path for item in refused)), _NAMED)
+            yield _failed("review", f"nothing in the goal asks for the changes in {paths}")
+        case "undecided":
+            yield _warning("review", f"a person has to decide: {event.reason}")
 
 
 def _verdict_lines(verdict: GoalVerdict, event: events.VerdictRecorded) -> Iterator[ReportLine]:
