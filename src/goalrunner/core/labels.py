@@ -10,6 +10,13 @@ class Label(StrEnum):
     """What weakens a result. Some labels name what they are about: `not verified: tests/test_a.py`."""
 
     CHECKS_CHANGED = "checks changed"
+    CHECKS_DIFFER = "checks differ"
+    TESTS_REMOVED = "tests removed"
+    RESTS_ON_FILES = "rests on changed files"
+    RESTS_ON_TESTS = "rests on changed tests"
+    NOTHING_CHANGED = "nothing changed"
+    PASSED_BEFORE = "checks passed before the change"
+    SUPPRESSIONS_ADDED = "suppressions added"
     NOT_VERIFIED = "not verified"
     NEEDED_IGNORED = "needs ignored files"
     DEPENDENCIES_CHANGED = "dependencies changed"
@@ -52,6 +59,41 @@ EXPLANATIONS = {
         "Validators used the agent's version, which a person or `allow` accepted, or which no rule protects.",
         "Review the changes with `goal diff`; `protect` makes validators use the originals.",
         "PATHS",
+    ),
+    Label.CHECKS_DIFFER: Explanation(
+        "The agent changed these files of the checks. The validators pass with the originals as well.",
+        "Review the changes with `goal diff`; the last lines print the command that restores the originals.",
+        "PATHS",
+    ),
+    Label.TESTS_REMOVED: Explanation(
+        "As many tests of the start are missing or skipped in what the agent left. With the original tests the validators "
+        "pass.",
+        "Review the tests with `goal diff`; `protect` keeps them as they are.",
+        "COUNT",
+    ),
+    Label.RESTS_ON_FILES: Explanation(
+        "The validators pass only with these new or changed files, which are no source and no protected checks.",
+        "Review them with `goal diff`; `protect` makes validators use the originals.",
+        "PATHS",
+    ),
+    Label.RESTS_ON_TESTS: Explanation(
+        "The tests pass with the originals; a threshold, such as the coverage, is reached only with the agent's versions of "
+        "these tests.",
+        "Review them with `goal diff`.",
+        "PATHS",
+    ),
+    Label.NOTHING_CHANGED: Explanation(
+        "The validators passed before round 1, and the agent changed no file.",
+        "Add a validator that fails until the work is done, or a judge.",
+    ),
+    Label.PASSED_BEFORE: Explanation(
+        "The validators passed before the change, and no new test fails without it.",
+        "Add a test or a validator that fails until the work is done, or a judge.",
+    ),
+    Label.SUPPRESSIONS_ADDED: Explanation(
+        "The change adds as many comments or marks that turn off a check, such as `# noqa`, `type: ignore` or `skip`.",
+        "Review them with `goal diff`.",
+        "COUNT",
     ),
     Label.NOT_VERIFIED: Explanation(
         "The agent changed these protected files; validators used the originals.",

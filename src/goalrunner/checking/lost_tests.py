@@ -1,0 +1,190 @@
+"""Tests that ran at the start of a run and are missing or skipped in a later run of the same validator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from goalrunner.core.events import ChangedTest
+from goalrunner.core.labels import Label
+from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, ValidatorResult
+
+RAN: frozenset[str] = frozenset({"passed", "failed"})
+SKIPPED: frozenset[str] = frozenset({"skipped", "xfailed"})
+ABSENT = "absent"
+"""The ending of a test that does not exist."""
+
+Results = Mapping[str, ValidatorResult]
+"""The results of one run by the name of the validator."""
+
+
+def file_of(test: str) -> str:
+    """Return the file of a test's id."""
+    return test.partition("::")[0]
+
+
+def collected_tests(result: ValidatorResult | None) -> CollectedTests | None:
+    """Return the tests that a validator collected; None if no ids are known."""
+    if result is None:
+        return None
+    if result.tests is not None or not result.test_ids:
+        return result.tests
+    # Until every runner says which tests it collected: those that ran.
+    endings: dict[str, Ending] = dict.fromkeys(result.test_ids, "passed" if result.passed else "failed")
+    return CollectedTests(endings=endings, whole=all("::" in test for test in endings))
+
+
+def lost_tests(
+    start: ValidatorResult | None, now: ValidatorResult, by_agent: Callable[[str], bool]
+) -> tuple[ChangedTest, ...]:
+    """Return the tests of the start that are missing or newly skipped in a run with the original checks.
+
+    `by_agent` tells whether a file has the agent's content. Tests in such files are left out; a skip that is raised in one
+    counts for tests that were unknown at the start as well.
+    """
+    if start is not None and start.suite.varying:
+        return ()
+    before, after = collected_tests(start), collected_tests(now)
+    found: dict[str, ChangedTest] = {}
+    if before is not None and after is not None:
+        found = {item.test: item for item in _lost_ids(before, after)}
+    if after is not None:
+        known = before.endings if before is not None else {}
+        for test, place in after.skipped_at.items():
+            if by_agent(place) and known.get(test) not in SKIPPED:
+                found.setdefault(test, ChangedTest(test=test, change="skipped", start=known.get(test, "")))
+    lost = [item for item in found.values() if not by_agent(file_of(item.test))]
+    if start is not None:
+        lost += _fewer_by_count(start, now)
+    return tuple(lost)
+
+
+def removed_tests(earlier: Sequence[ValidatorResult | None], delivered: ValidatorResult) -> int:
+    """Return how many tests of earlier runs are missing or skipped in what is delivered.
+
+    A test of the same name in another file is the same test.
+    """
+    names: set[str] = set()
+    fewer = 0
+    after = collected_tests(delivered)
+    for one in earlier:
+        if one is None or one.suite.varying:
+            continue
+        before = collected_tests(one)
+        if before is not None and after is not None:
+            moved = Counter(_name_of(test) for test in after.endings if test not in before.endings)
+            for item in _lost_ids(before, after):
+                name = _name_of(item.test)
+                if item.change == "lost" and moved[name]:
+                    moved[name] -= 1
+                else:
+                    names.add(item.test)
+        for _, _, total, ran in _runner_counts(one, delivered):
+            fewer = max(fewer, total - ran)
+    return max(len(names), fewer)
+
+
+def knows_tests(result: ValidatorResult | None) -> bool:
+    """Return whether all tests of a result are known by their ids."""
+    tests = collected_tests(result)
+    return tests is not None and tests.whole
+
+
+def has_tests(result: ValidatorResult) -> bool:
+    """Return whether a test runner reported in a result."""
+    return collected_tests(result) is not None or bool(result.suite.counts)
+
+
+def suite_labels(start: ValidatorResult | None, now: ValidatorResult) -> tuple[str, ...]:
+    """Return the labels of a green result that say what is not known of its tests."""
+    labels = [Label.TESTS_FILTERED.about(", ".join(now.suite.filters))] if now.suite.filters else []
+    if start is not None and start.suite.quiet:
+        silent = [runner for runner in _runners(start) if _is_silent(runner, start, now)]
+        labels += [Label.NO_TEST_SUMMARY.about(runner) for runner in silent]
+    return tuple(labels)
+
+
+def _lost_ids(before: CollectedTests, after: CollectedTests) -> Iterator[ChangedTest]:
+    """Yield the tests that are missing, and those that ran and are skipped now."""
+    files = {file_of(test) for test in after.endings}
+    variants = Counter(map(_function_of, after.endings))
+    earlier = Counter(map(_function_of, before.endings))
+    ran = Counter(_function_of(test) for test, ending in after.endings.items() if ending in RAN)
+    ran_earlier = Counter(_function_of(test) for test, ending in before.endings.items() if ending in RAN)
+    for test, ending in before.endings.items():
+        function, now = _function_of(test), after.endings.get(test)
+        if now is not None:
+            if ending in RAN and now in SKIPPED and "::" in test:
+                yield ChangedTest(test=test, change="skipped", start=ending)
+            continue
+        # Variants may have other names as long as there are no fewer of them.
+        is_replaced = variants[function] >= earlier[function] and ran[function] >= ran_earlier[function]
+        if "[" in test and is_replaced:
+            continue
+        if "::" not in test and test in files:  # a file that could not be collected has a test now
+            continue
+        if after.whole:
+            yield ChangedTest(test=test, change="lost", start=ending)
+
+
+def _fewer_by_count(start: ValidatorResult, now: ValidatorResult) -> Iterator[ChangedTest]:
+    """Yield one row for each runner that certainly ran fewer tests than at the start, by its summaries."""
+    for runner in _runners(start):
+        if _is_silent(runner, start, now) and not start.suite.quiet:
+            yield ChangedTest(test=f"no summary of {runner}, which printed one at the start", change="lost")
+    for runner, certain, _, ran in _runner_counts(start, now):
+        # Unit tests of Rust are in the sources that the agent changes.
+        if ran < certain and runner != "cargo test":
+            noun = ("package" if runner == "go test" else "test") + ("" if ran == 1 else "s")
+            yield ChangedTest(test=f"{runner} ran {ran} {noun}, and {certain} at the start", change="lost")
+
+
+def _runner_counts(start: ValidatorResult, now: ValidatorResult) -> Iterator[tuple[str, int, int, int]]:
+    """Yield runner, tests that must run again, tests of the start, and tests that ran now."""
+    if not (start.suite.whole and now.suite.whole):
+        return
+    for runner in _runners(start):
+        after = _of_runner(now, runner)
+        if after:
+            certain, total = needed_tests(_of_runner(start, runner))
+            yield runner, certain, total, sum(count.ran for count in after)
+
+
+def _runners(result: ValidatorResult) -> Sequence[str]:
+    return list(dict.fromkeys(count.runner for count in result.suite.counts))
+
+
+def _of_runner(result: ValidatorResult, runner: str) -> list[RunnerCount]:
+    return [count for count in result.suite.counts if count.runner == runner]
+
+
+def _is_silent(runner: str, start: ValidatorResult, now: ValidatorResult) -> bool:
+    """Return whether a runner that counted tests at the start prints no summary now."""
+    counted = any(count.ran or count.skipped for count in _of_runner(start, runner))
+    is_reported = runner == "pytest" and now.tests_run is not None
+    return counted and not _of_runner(now, runner) and not is_reported
+
+
+def needed_tests(before: Sequence[RunnerCount]) -> tuple[int, int]:
+    """Return how many tests must run again, and how many there were.
+
+    After a summary with failures, a summary with no more tests may be a retry of the same tests.
+    """
+    certain = total = largest_red = 0
+    for count in before:
+        total += count.ran
+        if not count.certain:
+            continue
+        certain += count.ran if not largest_red or count.ran > largest_red else 0
+        largest_red = max(largest_red, count.ran) if count.failed else largest_red
+    return certain, total
+
+
+def _name_of(test: str) -> str:
+    return test.partition("::")[2]
+
+
+def _function_of(test: str) -> str:
+    """Return a test without its parameters."""
+    file, mark, rest = test.partition("::")
+    return f"{file}{mark}{rest.partition('[')[0]}"

@@ -1,0 +1,307 @@
+"""Which sides of a check run, and what their results mean. Pure: it runs nothing and reads no file.
+
+M is everything as the agent left it. B is the agent's source on everything else of the start. O is M with only the
+protected originals put back. T is B with the agent's versions of the test files.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from goalrunner.checking.lost_tests import (
+    ABSENT,
+    RAN,
+    SKIPPED,
+    Results,
+    collected_tests,
+    file_of,
+    has_tests,
+    knows_tests,
+    lost_tests,
+    removed_tests,
+    suite_labels,
+)
+from goalrunner.checking.protection import ChangedPath
+from goalrunner.core.errors import some
+from goalrunner.core.events import ChangedTest
+from goalrunner.core.labels import Label
+from goalrunner.core.verdict import ValidatorResult
+
+Side = Literal["M", "B", "O", "T"]
+
+_NAMED = 5
+"""Tests that a message names."""
+_MOST_TESTS = 200
+"""Tests that are shown to a reviewer."""
+
+_THRESHOLD = re.compile(
+    r"Required test coverage of .+ not reached|coverage failure: total of .+ is less than fail.under"
+    r"|coverage threshold for .+ not met|coverage for .+ does not meet|coverage does not meet threshold of"
+    r"|coverage: .+ below the (?:expected|required) threshold",
+    re.IGNORECASE,
+)
+"""What a test runner prints if all tests pass and too few lines are covered."""
+
+
+@dataclass(frozen=True)
+class CheckedChanges:
+    """What differs from the start of the run, as far as it decides a check."""
+
+    changes: tuple[ChangedPath, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """Files that git ignores and that are new or changed. B does not have them."""
+    kept: tuple[str, ...] = ()
+    """Files that git ignores and that `protect` or `editable` keep as they were; B and O have the originals."""
+    start: Results = field(default_factory=dict)
+    """The results of the baseline by the name of the validator."""
+    strict: bool = False
+    """The goal has `protect` or `editable`: nothing is reviewed."""
+    may_change: Callable[[str], bool] = lambda _: False
+    """Whether `allow` of the goal lets a path change."""
+
+    def put_back(self, side: Side) -> tuple[ChangedPath, ...]:
+        """Return the changed paths that have the content of the start on a side; new ones are hidden there."""
+        if side == "M":
+            return ()
+        changes = [item for item in self.changes if not item.allowed]
+        if side == "O":
+            return tuple(item for item in changes if item.protected)
+        checks = [item for item in changes if item.kind != "source" or item.named or item.protected]
+        if side == "B":
+            return tuple(checks)
+        return tuple(item for item in checks if not _is_test_file(item))
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides with the original checks, in the order in which they run."""
+        first, second = self.put_back("B"), self.put_back("O")
+        if not (first or self.ignored or self.kept):
+            return ("M",)
+        return ("B",) if first == second and not self.ignored else ("B", "O")
+
+    @property
+    def needs_data(self) -> tuple[str, ...]:
+        """The paths that O has as the agent left them, and B does not."""
+        protected = {item.path for item in self.put_back("O")}
+        return (*(item.path for item in self.put_back("B") if item.path not in protected), *self.ignored)
+
+    @property
+    def reviewed(self) -> tuple[ChangedPath, ...]:
+        """The changed paths that a reviewer decides about."""
+        return tuple(item for item in self.put_back("B") if item.protected or item.named)
+
+    def is_by_agent(self, path: str) -> bool:
+        """Return whether a file is the agent's on a side with original checks."""
+        originals = {item.path for item in self.put_back("B")}
+        changed = any(item.path == path for item in self.changes) and path not in originals
+        ignored = any(path == name or path.startswith(f"{name}/") for name in self.ignored)
+        return changed or ignored or self.may_change(path)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the sides that ran mean."""
+
+    ending: Literal["red", "complete", "review"]
+    side: Side
+    """The side whose results count."""
+    labels: tuple[str, ...] = ()
+    refusal: str = ""
+    """Why green results do not count, for the agent."""
+    paths: tuple[str, ...] = ()
+    """The paths that a reviewer decides about."""
+    tests: tuple[ChangedTest, ...] = ()
+    why: str = ""
+    """Why a reviewer is asked, in one sentence."""
+    hint: str = ""
+    """The line of the goal file that accepts the changes."""
+
+
+Runs = Mapping[Side, Sequence[ValidatorResult]]
+
+
+def next_side(case: CheckedChanges, runs: Runs) -> Side | Decision:
+    """Return the side that runs next, or the decision."""
+    if "M" not in runs:
+        return "M"
+    if not _is_green(runs["M"]):
+        return Decision("red", "M")
+    lost: dict[Side, tuple[ChangedTest, ...]] = {}
+    for side in case.sides:
+        if side not in runs:
+            return side
+        lost[side] = _lost(case, runs[side]) if _is_green(runs[side]) else ()
+        if _is_green(runs[side]) and not lost[side]:
+            return _accepted(case, runs, side)
+    if _may_rest_on_tests(case, runs):
+        if "T" not in runs:
+            return "T"
+        if _is_green(runs["T"]):
+            return Decision("complete", "T", _labels(case, runs, "T"))
+    return _refused(case, runs, lost)
+
+
+def accepted_decision(case: CheckedChanges, runs: Runs, paths: Sequence[str]) -> Decision:
+    """Return the decision on what was delivered after a reviewer has accepted its changed checks."""
+    changed = (Label.CHECKS_CHANGED.about(some(paths)),) if paths else ()
+    return Decision("complete", "M", (*changed, *_labels(case, runs, "M")))
+
+
+def _is_green(results: Iterable[ValidatorResult]) -> bool:
+    results = list(results)
+    return bool(results) and all(result.passed for result in results)
+
+
+def _by_name(results: Sequence[ValidatorResult]) -> Results:
+    return {result.name: result for result in results}
+
+
+def _is_test_file(item: ChangedPath) -> bool:
+    is_helper = posixpath.basename(item.path) == "conftest.py"
+    return item.kind == "test" and item.change != "deleted" and not is_helper
+
+
+def _lost(case: CheckedChanges, results: Sequence[ValidatorResult]) -> tuple[ChangedTest, ...]:
+    tests = (item for now in results for item in lost_tests(case.start.get(now.name), now, case.is_by_agent))
+    return tuple({item.test: item for item in tests}.values())
+
+
+def _accepted(case: CheckedChanges, runs: Runs, side: Side) -> Decision:
+    """Return the decision on a side that is green and has all tests of the start."""
+    is_named = side == "O" and any(item.named and not item.protected for item in case.put_back("B"))
+    if is_named and not case.strict:
+        return _review(case, runs, "B", "the result rests on files that a validator names or starts")
+    return Decision("complete", side, _labels(case, runs, side))
+
+
+def _refused(case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[ChangedTest, ...]]) -> Decision:
+    """Return the decision if no side with the original checks proves the result."""
+    side = next((one for one in case.sides if lost[one]), case.sides[-1])
+    refusal = lost_message(lost[side]) if lost[side] else ""
+    is_hidden_alone = not refusal and all(result.passed or result.hidden for result in runs[side])
+    if case.strict or is_hidden_alone:
+        return Decision("red", side, refusal=refusal)
+    why = "the validators pass only with the agent's versions of these files"
+    if refusal:
+        why = "tests of the start do not run with the original checks"
+    return _review(case, runs, side, why, refusal)
+
+
+def lost_message(lost: Sequence[ChangedTest]) -> str:
+    """Return why green results do not count: tests of the start did not run."""
+    count = f"{len(lost)} test{'' if len(lost) == 1 else 's'} of the start did not run"
+    names = [f"{item.test} (skipped)" if item.change == "skipped" else item.test for item in lost]
+    return (
+        f"{count} with the original checks: {some(names, _NAMED)}. Every test of the start must run again: none may be "
+        "removed, skipped, deselected or expected to fail, and the process must not end before its last test."
+    )
+
+
+def _review(case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str = "") -> Decision:
+    tests = changed_tests(case, runs, side)
+    paths = tuple(item.path for item in case.reviewed)
+    files = (file_of(item.test) for item in tests if item.change in ("lost", "skipped") and "::" in item.test)
+    allow = dict.fromkeys((*paths, *(("*_test.go" if name.startswith("go test ") else name) for name in files)))
+    hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
+    return Decision("review", side, (), refusal, paths, tests, why, hint)
+
+
+def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[ChangedTest, ...]:
+    """Return the tests whose result depends on whose checks run; `side` has the original checks."""
+    order = ("lost", "skipped", "red", "changed", "added")
+    delivered, original = _by_name(runs["M"]), _by_name(runs[side])
+    found: dict[str, ChangedTest] = {}
+    for name, result in delivered.items():
+        endings = [_endings(one) for one in (case.start.get(name), result, original.get(name))]
+        for test in dict.fromkeys(test for one in endings if one is not None for test in one):
+            row = _changed_test(test, *(None if one is None else one.get(test, ABSENT) for one in endings))
+            if row is not None:
+                found.setdefault(test, row)
+    if _is_green(runs[side]):
+        found |= {item.test: item for item in _lost(case, runs[side]) if item.test not in found}
+    return tuple(sorted(found.values(), key=lambda item: order.index(item.change))[:_MOST_TESTS])
+
+
+def _endings(result: ValidatorResult | None) -> Mapping[str, str] | None:
+    tests = collected_tests(result)
+    return None if tests is None else tests.endings
+
+
+def _changed_test(test: str, start: str | None, delivered: str | None, original: str | None) -> ChangedTest | None:
+    """Return the row of a test; an ending is None where no tests are known. None if it is the same everywhere."""
+    later = [ending for ending in (delivered, original) if ending is not None]
+    change: Literal["lost", "skipped", "red", "changed", "added"]
+    if start not in (None, ABSENT) and ABSENT in later:
+        change = "lost"
+    elif start in RAN and SKIPPED.intersection(later):
+        change = "skipped"
+    elif original == "failed":
+        change = "red"
+    elif original == ABSENT and delivered != ABSENT:
+        change = "added"
+    elif delivered != original and None not in (delivered, original):
+        change = "changed"
+    else:
+        return None
+    return ChangedTest(test=test, change=change, start=start or "", delivered=delivered or "", original=original or "")
+
+
+def _may_rest_on_tests(case: CheckedChanges, runs: Runs) -> bool:
+    """Return whether the originals are red for a threshold alone, which the agent's versions of tests may reach."""
+    changes_tests = any(_is_test_file(item) and item.change == "changed" for item in case.put_back("B"))
+    reds = [[result for result in runs[side] if not result.passed] for side in case.sides]
+    return not case.strict and changes_tests and any(red and all(map(_misses_threshold, red)) for red in reds)
+
+
+def _misses_threshold(result: ValidatorResult) -> bool:
+    """Return whether all tests of a red result pass, and its runner says that too few lines are covered."""
+    tests = collected_tests(result)
+    failed = bool(result.tests_failed) or any(count.failed for count in result.suite.counts)
+    if tests is not None and result.tests is not None:
+        failed = failed or "failed" in tests.endings.values()
+    return not failed and result.reason == "red" and _THRESHOLD.search(result.feedback) is not None
+
+
+def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
+    """Return what weakens a completion that rests on a side."""
+    found: list[str] = []
+    if allowed := [item.path for item in case.changes if item.allowed and item.rule]:
+        found.append(Label.CHECKS_CHANGED.about(some(allowed)))
+    if side == "O" and case.needs_data:
+        found.append(Label.RESTS_ON_FILES.about(some(case.needs_data)))
+    if side == "T":
+        tests = [item.path for item in case.put_back("B") if _is_test_file(item)]
+        found.append(Label.RESTS_ON_TESTS.about(some(tests)))
+    original = _by_name(runs[side])
+    removed = sum(removed_tests((case.start.get(one.name), original.get(one.name)), one) for one in runs["M"])
+    if removed:
+        found.append(Label.TESTS_REMOVED.about(str(removed)))
+    if side != "M" and (differ := _differing_checks(case, runs, side)):
+        found.append(Label.CHECKS_DIFFER.about(some(differ)))
+    for now in runs[side]:
+        found += suite_labels(case.start.get(now.name), now)
+    return tuple(dict.fromkeys(found))
+
+
+def _differing_checks(case: CheckedChanges, runs: Runs, side: Side) -> list[str]:
+    """Return the paths of changed configuration and scripts, and of tests where names alone tell what was removed."""
+    original = _by_name(runs[side])
+    known = compared = True
+    results = [result for result in runs["M"] if has_tests(result)]
+    for now in results:
+        other = original.get(now.name)
+        known = known and knows_tests(now) and (knows_tests(case.start.get(now.name)) or knows_tests(other))
+        compared = compared and other is not None and has_tests(other)
+    found = []
+    for item in case.put_back("O"):
+        if item.kind in ("configuration", "script"):
+            found.append(item.path)
+        elif item.kind == "test" and item.change != "new" and side != "T":
+            is_counted = bool(results) and (known or (compared and item.change == "changed"))
+            found += [] if is_counted else [item.path]
+    return found
