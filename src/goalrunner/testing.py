@@ -166,7 +166,7 @@ class ScriptedJudge:
             return answer
         changed = request.changed
         changes = (
-            ReviewedChange(path=path, change="as scripted", problem="" if answer else "as scripted")
+            ReviewedChange(path=path, change="as scripted", problem="" if answer else "as scripted", hunk=path)
             for path in changed.paths
         )
         decision: Literal["accepted", "refused"] = "accepted" if answer else "refused"

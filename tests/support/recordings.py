@@ -38,6 +38,15 @@ def judge(*criteria: tuple[str, list[dict[str, str]]], missing: str = "", **more
     return {"account": "judge", "text": json.dumps(verdict), **more}
 
 
+def review(*accepted: tuple[list[str], str], refused: dict[str, str] | None = None) -> dict[str, Any]:
+    """A review of changed checks by the judge: names of changes with a quote for them, and others with a reason."""
+    answer = {
+        "accepted": [{"items": items, "quote": words} for items, words in accepted],
+        "refused": [{"items": [item], "why": why} for item, why in (refused or {}).items()],
+    }
+    return {"account": "judge", "text": json.dumps(answer)}
+
+
 def quote(observation: str, words: str) -> dict[str, str]:
     """A citation of an output."""
     return {"observation": observation, "quote": words}

@@ -188,7 +188,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
         protects=goal.workspace.protect,
         editable=goal.workspace.editable,
         checks_response=checks_response,
-        approvals=goal.approvals,
+        approvals=goal.approvals.model_copy(update={"checks": config.check_policy}),
     )
     return GoalCreated(goal=record, plan=plan)
 

@@ -136,6 +136,8 @@ def _refuse_unfit(config: RunConfig) -> None:
             "the goal has neither a validator nor a judge",
             f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")',
         )
+    if goal.approvals.checks == "judge" and not goal.has_judge:
+        raise UsageError('[approvals] checks = "judge" needs a judge', 'add judge = "provider/model", or remove checks')
     if needs_environment(goal):
         refuse_nested_home(config.workspace, config.home)
     if hidden and goal.deliverable != "workspace":

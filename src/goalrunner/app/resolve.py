@@ -16,6 +16,7 @@ from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, no_
 from goalrunner.core.errors import GoalError, RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import CheckPolicy
 from goalrunner.core.labels import Label
 from goalrunner.core.run_state import RunState
 from goalrunner.llm import LLM, new_tape
@@ -80,6 +81,14 @@ class RunConfig:
         if hidden_readable(goal, self.workspace, self.sandbox.secret, sandboxed=self.sandbox_name != NONE):
             labels.append(Label.HIDDEN_READABLE.value)
         return tuple(labels)
+
+    @property
+    def check_policy(self) -> CheckPolicy:
+        """Who reviews changed checks, if the goal does not say it: an independent judge, unless the risk is high."""
+        goal = self.goal
+        is_independent = goal.has_judge and Label.SELF_JUDGED.value not in self.labels
+        is_risky = goal.risk_class in ("high", "critical")
+        return goal.approvals.checks or ("judge" if is_independent and not is_risky else "person")
 
     @property
     def callers_model(self) -> LLM | None:
@@ -181,6 +190,7 @@ def within_parent(goal: Goal, home: Path) -> Goal:
         "require": _joined(theirs.require, mine.require),
         "commands": _joined(theirs.commands, mine.commands),
         "on_deny": "stop" if "stop" in (mine.on_deny, theirs.on_deny) else "continue",
+        "checks": _stricter(mine.checks, theirs.checks),
     }
     update = {
         "parent": folder.run_id,
@@ -189,6 +199,12 @@ def within_parent(goal: Goal, home: Path) -> Goal:
         "workspace": goal.workspace.model_copy(update=_protection(goal, state)),
     }
     return goal.model_copy(update=update)
+
+
+def _stricter(mine: CheckPolicy | None, theirs: CheckPolicy | None) -> CheckPolicy | None:
+    """Return the stricter of two policies. A judge of the parent run is no judge of the sub-goal."""
+    by_strictness = (None, "judge", "person", "refuse")
+    return max(mine, None if theirs == "judge" else theirs, key=by_strictness.index)
 
 
 def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:

@@ -16,6 +16,7 @@ from goalrunner.core.critic import Critique as Critique
 from goalrunner.core.critic import CritiqueFinished as CritiqueFinished
 from goalrunner.core.critic import CritiqueStarted as CritiqueStarted
 from goalrunner.core.critic import RefinementStarted as RefinementStarted
+from goalrunner.core.errors import some
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import ApprovalKind, Approvals, approvals_of_before
 from goalrunner.core.labels import Label
@@ -371,7 +372,7 @@ class ChangedChecks(Frozen):
 
     def label(self, reviewer: str = "") -> str:
         """Return the label of a result that rests on these changes; `reviewer` is REVIEWED, or empty for a person."""
-        names = ", ".join(self.paths)
+        names = some(self.paths or [item.test for item in self.tests])
         return Label.CHECKS_CHANGED.about(f"{names} ({reviewer})" if reviewer else names)
 
 
@@ -474,7 +475,10 @@ class ChecksReviewed(Frozen):
         for path in dict.fromkeys(item.path for item in self.changes if item.problem):
             changes = [item for item in self.changes if item.path == path]
             refused = [item for item in changes if item.problem]
-            what = f"restore {path}" if refused == changes else f"undo these changes in {path}"
+            if not any(item.hunk for item in changes):
+                what = f"the tests of {path}"
+            else:
+                what = f"restore {path}" if refused == changes else f"undo these changes in {path}"
             lines.append(f"- {what}: nothing in the goal asks for this change")
             lines += [f"  {item.change}: {item.problem}" for item in refused]
         return "\n".join(lines)

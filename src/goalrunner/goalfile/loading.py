@@ -130,6 +130,9 @@ def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> 
         problems.add(f"the agent has no model; {ways}", "model")
     if not runnable or not lacks(("judge", "model")):
         return
+    if layer.values.get(("approvals", "checks")) == "judge":
+        message = '"judge" needs a judge; write judge = "provider/model" (or give --judge), or "person"'
+        layer.spot(("approvals", "checks"), problems).wrong(message)
     if ("judge",) in layer.spots or any(key[0] == "judge" for key in layer.values):
         message = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
         layer.spot(("judge",), problems).wrong_key(message)

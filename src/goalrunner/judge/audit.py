@@ -17,6 +17,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, ChecksReviewRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge import prompt_builder
+from goalrunner.judge.check_review import REVIEW, REVIEW_SCHEMA, CheckReview, parse_review, quotes_correction
 from goalrunner.judge.citations import CheckedVerdict, check_verdict, matched
 from goalrunner.judge.excerpt import SECOND_LOOK
 from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens, plain_goal
@@ -85,8 +86,12 @@ class JudgeSession:
         prompt = await in_thread(
             partial(prompt_builder.audit_prompt, request, nonce=nonce, max_tokens=most, form=self._form)
         )
-        self._messages = [{"role": "system", "content": self._form.rules}, {"role": "user", "content": prompt}]
+        self.open(prompt)
         return most
+
+    def open(self, prompt: str) -> None:
+        """Add the rules and a prompt."""
+        self._messages = [{"role": "system", "content": self._form.rules}, {"role": "user", "content": prompt}]
 
     async def ask(self) -> str:
         """Return the judge's next answer. Raise ModelError or BudgetExhausted."""
@@ -218,9 +223,28 @@ class LLMJudge:
         return first or VerdictRecorded(round=request.round, verdict=unreadable)
 
     async def review(self, request: ChecksReviewRequest, recorder: AuditRecorder) -> ChecksReviewed:
-        """Leave changed checks to a person."""
-        key = request.changed.key
-        return ChecksReviewed(round=request.round, key=key, decision="undecided", reason="", asked=False)
+        """Ask in a new conversation which changes of the checks the goal asks for; report quotes that do not hold once.
+
+        An unreadable answer leaves the decision to a person. Raise ModelError and BudgetExhausted.
+        """
+        review = CheckReview(request, secrets.token_hex(4))
+        if (decided := review.without_judge()) is not None:
+            return decided
+        window, room = self._llm.context_window(), SECOND_LOOK * self._config.max_tokens
+        if window is not None:
+            room = min(room, window * 3 // 4)
+        if not await in_thread(review.fits, room):
+            return review.undecided("the diff is too long for the judge to see it whole")
+        session = JudgeSession(self._llm, recorder, REVIEW, ("review", REVIEW_SCHEMA), self._redact)
+        session.open(review.prompt)
+        try:
+            reviewed, faults = review.decide(await session.answer(parse_review))
+            if faults:
+                session.add(quotes_correction(faults))
+                reviewed, _ = review.decide(await session.answer(parse_review))
+        except UnreadableReplyError as error:
+            return review.undecided(f"its answer could not be read. {error}", asked=True)
+        return reviewed
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> ConfirmationRecorded:
         """Ask in a new conversation whether the goal is blocked as claimed. An unreadable answer means no.
