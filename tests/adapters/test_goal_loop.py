@@ -211,6 +211,18 @@ def test_each_invocation_is_a_run_of_its_own(make: Make, home: Path) -> None:
     assert len(list((home / "runs").glob("*/outcome.json"))) == 2
 
 
+def test_the_judge_sees_the_input_and_what_was_said_before(make: Make, home: Path) -> None:
+    first, second = (verdict(("in German", [quote("o1", words)]))["text"] for words in ("Ja.", "Regen."))
+    agent, plugin, server = make([say("Ja."), say(first), say("Regen."), say(second)], "Answer in German.")
+    agent("Answer in one word.")
+    agent("What falls from clouds?")
+    prompts = [str(request.messages) for request in server.requests if "You audit the work" in str(request.messages)]
+    assert plugin.last_result(agent).passed
+    assert "round 0: What falls from clouds?" in prompts[-1]
+    assert "round 1: Answer in one word." in prompts[-1]
+    assert "Answer in one word." in prompts[0]
+
+
 def test_a_failing_model_is_raised_and_recorded(make: Make) -> None:
     agent, plugin, _ = make([fail(400, "no such thing")], at_most_three_words)
     with pytest.raises(Exception, match="no such thing"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.previous_run import read_events
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.transcripts import read_transcript
 from tests.adapters.frameworks import Framework, openhands
@@ -67,6 +68,31 @@ def test_judge_goal_audits_the_events_of_a_conversation(framework: Framework, ad
         refused = adapter.judge_goal(judge, "the tests pass", conversation.state.events)
     assert (proven.complete, refused.complete) == (True, False)
     assert refused.missing
+
+
+def test_the_judge_sees_what_a_person_wrote_and_no_other_messages_of_the_role(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    sdk, kinds = import_module("openhands.sdk"), import_module("openhands.sdk.event")
+    answers = [passes("o1", "12 passed")] * 2
+    (tmp_path / "report.txt").write_text("12 passed\n")
+    with (
+        FakeProvider([say("Yes."), run("cat report.txt"), say("12 passed")]) as server,
+        FakeProvider(answers, plain=True, fresh=True) as second,
+    ):
+        conversation, judge = framework.agent(server, tmp_path), framework.judge(second)
+        conversation.send_message("Reports are in German.")
+        conversation.run()
+        added = sdk.Message(role="user", content=[sdk.TextContent(text="Think again.")])
+        conversation.state.events.append(kinds.MessageEvent(source="environment", llm_message=added))
+        outcome = adapter.run_goal(conversation, "the tests pass", judge, max_iterations=1, home=tmp_path / "home")
+        adapter.judge_goal(judge, "the tests pass", conversation.state.events)
+        prompts = [request.messages[-1]["content"] for request in second.requests]
+    said = [event.text for event in read_events(outcome, home=tmp_path / "home") if event.type == "user_said"]
+    assert said == ["Reports are in German."]
+    for prompt in map(str, prompts):
+        assert "round 1: Reports are in German." in prompt
+        assert "Think again." not in prompt
 
 
 def test_a_controller_takes_the_events_after_each_run(framework: Framework, adapter: Any, tmp_path: Path) -> None:

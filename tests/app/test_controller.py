@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from goalrunner import GoalContinue, GoalController, GoalDone, JudgeConfig
+from goalrunner import Goal, GoalContinue, GoalController, GoalDone, JudgeConfig, run_goal
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.transcripts import read_transcript
 from tests.support.recordings import judge, quote, recording
 
 
@@ -50,6 +51,38 @@ def test_it_says_what_to_send_until_the_goal_is_proven(tmp_path: Path) -> None:
     assert isinstance(done, GoalDone)
     assert (done.outcome.status, done.outcome.iterations) == ("complete", 2)
     assert (Path(done.outcome.run_path) / "outcome.json").exists()
+
+
+def test_what_the_user_wrote_is_recorded_once_and_prompts_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
+    model = recording(tmp_path / "r.jsonl", *[judge(("tests pass", []), missing="run the tests")] * 3)
+    events: list[Event] = []
+    template = "Still missing: {feedback}. Now go on with all of it, please."
+    goal = Goal(objective="make the tests pass", judge=model, resume_prompt=template)
+    controller = GoalController(goal, on_event=events.append)
+    chat: list[dict[str, Any]] = [
+        {"role": "user", "content": "Errors must be in German, says hunter2hunter2."},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": controller.start()},
+        {"role": "assistant", "content": "done!"},
+    ]
+    step = controller.on_run_finished(chat)
+    assert isinstance(step, GoalContinue)
+    chat += [{"role": "user", "content": f"[my program] {step.followup}"}, {"role": "assistant", "content": "again"}]
+    controller.on_run_finished(chat)
+    controller.close()
+
+    resumed = GoalController.resume(controller.run_path, on_event=events.append)
+    followup = resumed.start()
+    chat += [{"role": "user", "content": followup}, {"role": "user", "content": "And in French."}]
+    resumed.on_run_finished([*chat, {"role": "assistant", "content": "done"}])
+
+    said = [event.text for event in events if event.type == "user_said"]
+    assert said == ["Errors must be in German, says [redacted:MY_TOKEN].", "And in French."]
+    trail = read_transcript(Path(controller.run_path))
+    assert [(one.round, one.text) for one in trail.said] == [(1, said[0]), (3, said[1])]
 
 
 def test_goal_cancel_ends_the_run_after_the_turn_of_the_agent() -> None:
@@ -181,3 +214,34 @@ def test_it_is_started_once_and_ends_once() -> None:
 async def test_inside_a_running_loop_it_names_the_async_way() -> None:
     with pytest.raises(UsageError, match="astart"):
         GoalController("x", validators=["true"]).start()
+
+
+class _OwnConversation:
+    """A conversation that records nothing itself, with a chat from before the run."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = [
+            {"role": "user", "content": "Reports are in German."},
+            {"role": "assistant", "content": "Yes."},
+        ]
+
+    def send(self, prompt: str) -> str:
+        self.messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": "Done."}]
+        self.messages.append({"role": "user", "content": f"And in French, after {len(self.messages)} messages."})
+        return "Done."
+
+    def checkpoint(self) -> object:
+        return len(self.messages)
+
+    def restore(self, checkpoint: object) -> None:
+        raise NotImplementedError
+
+
+def test_a_conversation_without_records_tells_what_the_user_wrote_before_and_during_the_run() -> None:
+    answers = iter([False, True])
+    events: list[Event] = []
+    conversation = _OwnConversation()
+    outcome = run_goal(conversation, "x", validators=[lambda response, _: next(answers)], on_event=events.append)
+    assert outcome.iterations == 2
+    said = [event.text for event in events if event.type == "user_said"]
+    assert said == ["Reports are in German.", "And in French, after 4 messages.", "And in French, after 7 messages."]

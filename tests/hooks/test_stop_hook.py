@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.previous_run import read_events
 from goalrunner.cli.main import main
 from goalrunner.core.agent_preset import Preset
 from goalrunner.hooks.stop_hook import HookEvent
@@ -243,8 +244,11 @@ def test_a_judge_sees_the_tool_results_of_the_transcript(project: Path, tmp_path
     )
     (project / "goal.toml").write_text(f'objective = "The tests pass."\njudge = "{model}"\nagent = "claude"\n')
     transcript = tmp_path / "session.jsonl"
+    typed = {"type": "user", "message": {"role": "user", "content": "Reports are in German."}}
+    added = {"type": "user", "isMeta": True, "message": {"role": "user", "content": "Think again."}}
     said = {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "They pass."}]}}
-    transcript.write_text(json.dumps({"type": "mode", "mode": "normal"}) + "\n" + json.dumps(said) + "\n")
+    begun = [{"type": "mode", "mode": "normal"}, typed, added, said]
+    transcript.write_text("".join(json.dumps(row) + "\n" for row in begun))
     called(project, "UserPromptSubmit", transcript_path=str(transcript))
     blocked = called(project, "Stop", transcript_path=str(transcript))
     assert "run the tests" in blocked["reason"]
@@ -252,11 +256,14 @@ def test_a_judge_sees_the_tool_results_of_the_transcript(project: Path, tmp_path
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "3 passed in 0.1s"}
     rows = [{"type": "assistant", "message": {"role": "assistant", "content": [use]}}]
     rows.append({"type": "user", "message": {"role": "user", "content": [result]}})
+    rows.insert(0, {"type": "user", "message": {"role": "user", "content": f"Stop says: {blocked['reason']}"}})
     with transcript.open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     assert "complete" in called(project, "Stop", transcript_path=str(transcript))["systemMessage"]
     (summary,) = run_summaries(own_home)
     assert summary["labels"] == ["rests on reports"]
+    written = [event.text for event in read_events(str(summary["run_id"])) if event.type == "user_said"]
+    assert written == ["Reports are in German."]
 
 
 def test_half_of_a_surrogate_pair_is_no_reason_not_to_check() -> None:

@@ -94,6 +94,10 @@ class MemoryRecorder:
         self.messages.append(dict(message))
         self.trail.append(f"message {message['role']}")
 
+    def user_said(self, text: str) -> None:
+        """Keep it."""
+        self.trail.append(f"user said {text}")
+
     async def permit(self, tool_call_id: str, kind: str, text: str, preview: str = "") -> str | None:
         """Everything is allowed."""
         return None

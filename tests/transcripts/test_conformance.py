@@ -76,6 +76,13 @@ def test_results_of_tools_are_observations_and_all_else_is_a_claim(session: Sess
 
 
 @every
+def test_what_a_person_wrote_is_kept_if_that_is_known(session: Session, path: Path) -> None:
+    path.write_text(session.text)
+    known = session.format not in ("mini-swe-agent", "swe-agent")  # the task stands in a template of the program
+    assert [one.text for one in read_transcript(path).said] == ["Make the tests pass."] * known
+
+
+@every
 def test_a_claim_is_never_evidence(session: Session, path: Path) -> None:
     path.write_text(session.text)
     trail = read_transcript(path)

@@ -19,6 +19,7 @@ from goalrunner.core.messages import blocks_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.trail_builder import trail_of
+from goalrunner.core.user_messages import persons_text
 
 
 def framework_module(module: str, extra: str) -> Any:
@@ -121,8 +122,10 @@ def usage_of(input_tokens: int, output_tokens: int, calls: int, cost: float | No
 class TurnRecorder:
     """Records the messages of one turn; tool results become reported observations, the agent's text stays a claim."""
 
-    def __init__(self, agent: str, recorder: Recorder) -> None:
+    def __init__(self, agent: str, recorder: Recorder, prompt: str = "") -> None:
+        """`prompt` is that of the turn. Other user messages are a person's if it is given, else the framework's."""
         self.recorder = recorder
+        self._prompt = prompt
         self._agent = agent
         self._calls: dict[str, Any] = {}
         self._begun: set[str] = set()
@@ -140,6 +143,10 @@ class TurnRecorder:
             await self._result(message, facts)
         self._calls |= {str(call["id"]): call for call in message.get("tool_calls") or ()}
         self.recorder.message(message)
+        if self._prompt:
+            for one in trail_of([message]).said:
+                if own := persons_text(one.text, [self._prompt]):
+                    self.recorder.user_said(own)
 
     async def _result(self, message: Message, facts: tuple[str, ...]) -> None:
         call_id = str(message.get("tool_call_id"))

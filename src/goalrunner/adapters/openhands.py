@@ -22,6 +22,7 @@ from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
+from goalrunner.core.user_messages import ORIGIN
 from goalrunner.llm.outside import OutsideModel, goal_error_of
 
 __all__ = [
@@ -84,13 +85,17 @@ def _since(before: tuple[int, int, int, float], now: tuple[int, int, int, float]
 
 def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
     """Convert OpenHands events to a chat in OpenAI's format, without the system prompt."""
-    convertible = _sdk(".event").LLMConvertibleEvent
+    convertible, message_event = _sdk(".event").LLMConvertibleEvent, _sdk(".event").MessageEvent
     shown = [event for event in events if isinstance(event, convertible)]
+    typed = (event for event in shown if isinstance(event, message_event) and event.source == "user")
+    by_user = {_text(event.to_llm_message().content) for event in typed}
     chat = []
     for message in convertible.events_to_messages(shown):
         if message.role == "system":
             continue
         entry: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
+        if message.role == "user" and entry["content"] not in by_user:
+            entry[ORIGIN] = "program"
         if message.tool_calls:
             entry["tool_calls"] = [call_block(call.id, call.name, call.arguments) for call in message.tool_calls]
         if message.tool_call_id:
@@ -133,7 +138,7 @@ class OpenHandsConversation(FrameworkConversation):
         self._history = ()
         first = self._seen = len(state.events)
         spent = _spent(state.stats.get_combined_metrics())
-        turn = TurnRecorder(self.name, recorder)
+        turn = TurnRecorder(self.name, recorder, text)
         recorder.check_budget()
         conversation.send_message(text)
         work = asyncio.ensure_future(conversation.arun())

@@ -30,6 +30,8 @@ from goalrunner.core.errors import AgentError
 from goalrunner.core.events import Event
 from goalrunner.core.labels import Label
 from goalrunner.core.messages import text_of
+from goalrunner.core.trail_builder import trail_of
+from goalrunner.engine.turns import ReportedChat
 from goalrunner.llm.outside import goal_error_of
 
 try:
@@ -182,6 +184,7 @@ class _AgentLoop:
         self._snapshot: object = None
         self._resumed = False
         self._input: Any = None
+        self._chat = ReportedChat(self._conversation.name)
         hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
         agent.add_hook(self._after, hooks.AfterInvocationEvent)
@@ -202,6 +205,7 @@ class _AgentLoop:
         self._host, self._snapshot = HostedRun(prepared), None
         first = await self._host.next()
         if isinstance(first, str):
+            self._chat.hear(trail_of(self._agent.messages).said, prepared.run.recorder)
             self._record(self._host)
         else:
             self._finish(first)
@@ -228,6 +232,7 @@ class _AgentLoop:
             self._conversation.restore(self._snapshot)
         self._record(host)
         given, self._input = self._input, None
+        self._chat.sent(step)
         event.resume = step if given is None else given
         self._resumed = True
 

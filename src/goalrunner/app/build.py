@@ -146,7 +146,7 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         try:
             now = prepared.run.parts.clock.now()
             started = _run_started(prepared, now, run_notes(findings, config.agent))
-            prepared.run.start(_goal_created(prepared, now), started, earlier)
+            prepared.run.start(_goal_created(prepared, now), started, earlier, asked=options.prompt or "")
         except BaseException:
             prepared.close()
             raise

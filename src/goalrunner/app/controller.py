@@ -16,7 +16,7 @@ from goalrunner.app.library import (
     refuse_unconfined,
     run_blocking,
 )
-from goalrunner.app.previous_run import Reference
+from goalrunner.app.previous_run import Reference, sent_prompts
 from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.app.session import EarlierRun, HostedRun
@@ -98,6 +98,7 @@ class GoalController:
         self._goal, self._options = earlier.goal, earlier.options
         self._chat = ReportedChat(cls.caller, goal_redactor(self._goal, self._options.environ).text)
         self._chat.recall(_reported(earlier, cls.caller))
+        self._chat.sent(*sent_prompts(earlier.folder))
         return self
 
     @property
@@ -171,6 +172,7 @@ class GoalController:
         said = await self._host.next(turn, usage)
         if isinstance(said, GoalOutcome):
             return GoalDone(said)
+        self._chat.sent(said)
         return GoalContinue(said, last_verdict(self._host.prepared.run.state))
 
     def close(self) -> None:
@@ -184,7 +186,7 @@ def _reported(earlier: EarlierRun, reporter: str) -> Trail:
     artifacts = ArtifactStore(earlier.folder.artifacts, Redactor({}))
     trail = earlier.loaded.evidence.trail(artifacts.read, partial(read_message, earlier.folder.transcript))
     items = (item for item in trail.items if isinstance(item, Claim) or item.reported_by == reporter)
-    return Trail(items=tuple(items), read=trail.read)
+    return replace(trail, items=tuple(items))
 
 
 def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:

@@ -18,9 +18,10 @@ from goalrunner.app.goal_models import goal_redactor
 from goalrunner.checking.ignored_content import PACK
 from goalrunner.core.agent_ports import Message, Observer
 from goalrunner.core.errors import GoalError, RecordError, UsageError, record_errors
-from goalrunner.core.events import Event, RunStarted
+from goalrunner.core.events import Event, MessageRecorded, RunStarted
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
+from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import FINAL, GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, outcome_of
@@ -75,6 +76,13 @@ def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ..
     for record in read_records(folder.events):
         left.add(record)
     return left.messages(partial(read_message, folder.transcript))
+
+
+def sent_prompts(folder: RunFolder) -> list[str]:
+    """Return the prompts of the runner in a run, oldest first. Raise RecordError for damage."""
+    sent = (record.event for record in read_records(folder.events))
+    texts = [event.text for event in sent if isinstance(event, MessageRecorded) and event.role == "user"]
+    return [text_of(read_message(folder.transcript, text).get("content")) for text in texts]
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,9 @@ class Recorder(Protocol):
 
     def message(self, message: Message) -> None: ...
 
+    def user_said(self, text: str) -> None:
+        """Record what a person wrote to the agent, in addition to its message if that is recorded."""
+
     async def permit(
         self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
     ) -> str | None:

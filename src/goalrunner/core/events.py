@@ -236,6 +236,14 @@ class MessageRecorded(Frozen):
     """False for an assistant message that holds tool calls alone."""
 
 
+class UserSaid(Frozen):
+    """A person wrote to the agent: not a prompt of the runner."""
+
+    type: Literal["user_said"] = "user_said"
+    text: str
+    """The text; both ends of a long one."""
+
+
 class ToolCalled(Frozen):
     """The agent's tool call is about to run."""
 
@@ -664,6 +672,7 @@ Event = Annotated[
     | PlanProposed
     | SecretsReplaced
     | MessageRecorded
+    | UserSaid
     | ToolCalled
     | ToolResultRecorded
     | UsageRecorded

@@ -140,7 +140,13 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return state.replace(redacted=dict(Counter(state.redacted) + Counter(event.counts)))
         case events.RunEnded():
             return _ended(state, event)
-        case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan() | events.NoteAdded():
+        case (
+            events.MemoryPromoted()
+            | events.SessionOpened()
+            | events.AgentRan()
+            | events.NoteAdded()
+            | events.UserSaid()
+        ):
             return state
         case _:
             assert_never(event)

@@ -160,6 +160,14 @@ class Claim(Frozen):
 
 
 @dataclass(frozen=True)
+class UserText:
+    """What a person wrote to the agent in a round; never evidence."""
+
+    round: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Trail:
     """Observations and claims of a run in order, with access to their whole text.
 
@@ -168,6 +176,8 @@ class Trail:
 
     items: tuple[Observation | Claim, ...]
     read: Callable[[Observation | Claim], str]
+    said: tuple[UserText, ...] = ()
+    """What a person wrote to the agent, oldest first, beside the objective."""
 
     def observation(self, identifier: str) -> Observation | None:
         """Return the observation with that id ("o12"), or the newest with that name ("order:O-104"); else None."""

@@ -15,7 +15,16 @@ from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import text_of
-from goalrunner.core.observation import ArtifactRef, Claim, EvidenceRow, Observation, Snapshot, Trail, TranscriptRef
+from goalrunner.core.observation import (
+    ArtifactRef,
+    Claim,
+    EvidenceRow,
+    Observation,
+    Snapshot,
+    Trail,
+    TranscriptRef,
+    UserText,
+)
 from goalrunner.core.outcome import ApprovalFacts, ApprovalRow, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
@@ -64,6 +73,7 @@ class EvidenceIndex:
         self.stale: Mapping[str, str] = {}
         self.history = SnapshotHistory()
         self._round = 0
+        self._said: list[UserText] = []
 
     def add(self, record: Record) -> None:
         """Process one record."""
@@ -76,6 +86,8 @@ class EvidenceIndex:
                 self._round = number
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.items.append(Claim(round=self._round, text=event.text))
+            case events.UserSaid(text=text) | events.RunResumed(note=text) if text.strip():
+                self._said.append(UserText(self._round, text))
             case events.VerdictRecorded(stale=stale):
                 self.stale = stale
             case _:
@@ -89,7 +101,7 @@ class EvidenceIndex:
                 return output(item.output).decode("utf-8", errors="replace") if item.output else ""
             return text_of(message(item.text).get("content")) if item.text else ""
 
-        return Trail(items=tuple(self.items), read=read)
+        return Trail(items=tuple(self.items), read=read, said=tuple(self._said))
 
     def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
         """Return the evidence table of a state's last verdict; empty without one."""

@@ -1,6 +1,6 @@
 """The trail of a chat or a transcript: calls are paired with their results, and files that the agent wrote are noted.
 
-Results of tools are observations, texts of the agent are claims. User and system messages are neither. A later command
+Results of tools are observations, texts of the agent are claims. What a person wrote is kept apart from both. A later command
 that prints a file of the agent proves nothing, so its output is marked as forgeable.
 """
 
@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from goalrunner.core.messages import Block, at, blocks_of, calls_of, clean, facts_of, items, json_of, text, text_of
-from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of, trail_with
+from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, UserText, source_of, trail_with
+from goalrunner.core.user_messages import ORIGIN, persons_text
 
 Deliverable = Literal["workspace", "response"]
 """What is judged: the files of the workspace, or the agent's last text."""
@@ -83,10 +84,13 @@ class TrailBuilder:
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
         self._round = 0
+        self._user_texts: list[UserText] = []
 
-    def user(self) -> None:
-        """Begin a round with a message of the user."""
+    def user(self, text: str = "") -> None:
+        """Begin a round with a message of the user. What a person wrote in it is kept; without a text that is unknown."""
         self._round += 1
+        if own := persons_text(text):
+            self._user_texts.append(UserText(self._round, own))
 
     def said(self, text: str, *, summary: bool = False) -> None:
         """Add a text of the agent, which is a claim. `summary`: of a sub-agent or an earlier conversation."""
@@ -163,7 +167,7 @@ class TrailBuilder:
             response = Observation(id=identifier, source=RESPONSE, facts=(f"round {number}",), round=number)
             self._items[self._response] = response
         stored = trail_with(zip(self._items, self._places, strict=True))
-        return Trail(items=stored.items, read=lambda item: self._read(stored.read(item)))
+        return replace(stored, read=lambda item: self._read(stored.read(item)), said=tuple(self._user_texts))
 
 
 def command_of(arguments: Any) -> str | None:
@@ -297,7 +301,9 @@ def add_message(trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool
     results = [one for one in blocks_of(content) if one.kind == "result" and bool(one.name) == _AUTHORS.get(role)]
     # A user message may contain only tool results; a text begins a round.
     if role == "user" and not claims and (said.strip() or not results):
-        trail.user()
+        # Beside results, a text of a program is as likely.
+        is_persons = not results and message.get(ORIGIN, "user") == "user"
+        trail.user(said if is_persons else "")
     elif role == "assistant":
         trail.said(said, summary=claims)
         for call in calls_of(message):

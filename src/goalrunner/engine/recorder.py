@@ -49,6 +49,9 @@ class RunRecorder:
         has_text = bool(text_of(message.get("content")).strip())
         self._journal.append(events.MessageRecorded(role=message["role"], text=ref, has_text=has_text))
 
+    def user_said(self, text: str) -> None:
+        self._journal.append(events.UserSaid(text=text))
+
     async def permit(self, tool_call_id: str, kind: ActionKind, text: str, preview: str = "") -> str | None:
         state = self._journal.state
         rule = rule_for(kind, text, state.plan.approvals, state.goal.risk_class)

@@ -10,10 +10,11 @@ from typing import TypeVar, assert_never
 
 from goalrunner.core import decision, events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Message, Resumable, RoundReply
-from goalrunner.core.errors import GoalError, RecordError
+from goalrunner.core.errors import GoalError, RecordError, shortened
 from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Phase, RunState
+from goalrunner.core.user_messages import LONGEST_USER_TEXT
 from goalrunner.engine.approvals import ApprovalGate
 from goalrunner.engine.checks import Checks, InterruptedByValidatorError
 from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
@@ -69,12 +70,20 @@ class Run:
     def state(self) -> RunState:
         return self._journal.state
 
-    def start(self, created: events.GoalCreated, started: events.RunStarted, chat: Sequence[Message] = ()) -> None:
-        """Write the first two events, with the chat of another run between them: a run that is killed there has not started."""
+    def start(
+        self, created: events.GoalCreated, started: events.RunStarted, chat: Sequence[Message] = (), asked: str = ""
+    ) -> None:
+        """Write the first events, with the chat of another run among them: a run that is killed there has not started.
+
+        `asked` is what a person wrote to the agent, if that is not the objective.
+        """
         self._journal.append(created)
         if chat and isinstance(self.conversation, Resumable):
             self.conversation.adopt_history(chat, self.recorder)
+            self._turns.hears_history = False
         self._journal.append(started)
+        if asked.strip():
+            self.recorder.user_said(shortened(asked, LONGEST_USER_TEXT))
         self._journal.save()
 
     async def resume(self, begun: events.RunResumed) -> None:

@@ -11,10 +11,11 @@ from typing import Any, cast
 from goalrunner.core.agent_ports import Conversation, Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import AgentError, ConversationBusy, GoalError, UsageError, kind_of
 from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of
-from goalrunner.core.observation import Observation, Trail, source_of
+from goalrunner.core.observation import Observation, Trail, UserText, source_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.trail_builder import trail_of
+from goalrunner.core.user_messages import persons_text
 from goalrunner.engine.journal import Parts, kept_traceback
 
 WANTED = "write: async def send(self, prompt, recorder), which returns a RoundReply, or the text of the answer"
@@ -28,9 +29,23 @@ class ReportedChat:
         self._reporter = reporter
         self._redact = redact
         self._known: list[tuple[str, str, str, str]] = []
+        self._prompts: list[str] = []
+        self._heard: set[str] = set()
+
+    def sent(self, *prompts: str) -> None:
+        """Note prompts of the runner, which are not what a person wrote."""
+        self._prompts += map(self._redact, prompts)
+
+    def hear(self, said: Sequence[UserText], recorder: Recorder) -> None:
+        """Record what a person wrote, once."""
+        for text in (persons_text(self._redact(one.text), self._prompts) for one in said):
+            if text and text not in self._heard:
+                recorder.user_said(text)
+                self._heard.add(text)
 
     def recall(self, trail: Trail) -> None:
         """Take a chat, or what an earlier process recorded of it, as known."""
+        self._heard.update(self._redact(one.text) for one in trail.said)
         self._known = []
         for item in trail.items:
             source, command = (item.source, item.command) if isinstance(item, Observation) else ("", "")
@@ -38,8 +53,12 @@ class ReportedChat:
             self._known.append(known)
 
     async def record(self, messages: Sequence[Message], recorder: Recorder) -> str:
-        """Record what is new: tool results as reported observations, texts as claims; return the last new text."""
+        """Record what is new: tool results as reported observations, texts as claims, and what a person wrote.
+
+        Return the last new text of the agent.
+        """
         trail, known, response = trail_of(messages), self._known, ""
+        self.hear(trail.said, recorder)
         self.recall(trail)
         for item in trail.items[len(known) if self._known[: len(known)] == known else 0 :]:
             text = trail.read(item)
@@ -80,11 +99,16 @@ class Turns:
         self._state = state
         self._name = type(parts.conversation).__name__
         self._chat = ReportedChat(str(getattr(parts.conversation, "name", None) or self._name))
+        self.hears_history = True  # whether the chat before the first turn may contain what a person wrote
 
     async def send(self, prompt: str) -> RoundReply:
         """Let the agent work on a user message. Raise GoalError; AgentError for another error and an unusable answer."""
         chat, recorder = self._messages(), self._recorder
         before = list(chat) if chat is not None else None
+        self._chat.sent(prompt)
+        if before and self.hears_history and self._state().round == 1:
+            self._chat.hear(trail_of(before).said, recorder)
+        self.hears_history = False
         seen, spent = self._state().observations, self._state().usage.get("agent")
         reply = _reply_of(await self._sent(prompt), self._name)
         if not self._state().prompted:  # the conversation recorded no message

@@ -220,10 +220,11 @@ class _Session:
 
 
 def _transcript(path: Path) -> Iterator[Any]:
-    """Yield the chat messages of a session's JSON Lines, without those of its subagents. Raise UsageError."""
+    """Yield the chat messages of a session's JSON Lines, without those of subagents and of the program. Raise UsageError."""
     for record in TranscriptSource(path).records():
         row = record.value
-        if isinstance(row, dict) and row.get("type") in ("user", "assistant") and not row.get("isSidechain"):
+        is_message = isinstance(row, dict) and row.get("type") in ("user", "assistant")
+        if is_message and not any(map(row.get, ("isSidechain", "isMeta", "isCompactSummary"))):
             yield row.get("message")
 
 

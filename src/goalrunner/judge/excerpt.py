@@ -148,7 +148,7 @@ def _tail(text: str, room: int) -> int:
 INERT = "| "
 """The prefix of a line that looks like a heading or a fence."""
 
-_WORDS = "command|output|claim|objective|criteria|constraints|changed|index|report"
+_WORDS = "command|output|claim|objective|criteria|constraints|said|changed|index|report"
 _FORGED = re.compile(rf"\W*(?:\[\W*o\W*\d|<\W*(?:{_WORDS})\b)", re.IGNORECASE)
 _BREAKS = re.compile("\r\n|[\r\u000b\u000c\u001c-\u001e\u0085\u2028\u2029]")
 _LOOKED_AT = 300

@@ -23,7 +23,7 @@ from goalrunner.judge.verdict_parser import requirements_of
 
 _BETWEEN = price_in_bytes("\n\n")
 _LISTED = 100 * TOKEN
-_LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 2 * _LISTED
+_LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 3 * _LISTED
 _LEAST_LOOK = 4 * LEAST
 _CLAIM = 400 * TOKEN
 
@@ -92,9 +92,10 @@ def audit_prompt(
     changed = _listing(
         prompt_text.CHANGED, "changed", request.changed, max(_LISTED, min(room - _LEAST_ROOM, room // 20)), nonce
     )
-    room -= sum(price_in_bytes(part) + _BETWEEN for part in (*changed, *left))
+    said = _user_part(request, max(_LISTED, min(room - _LEAST_ROOM, room // 8)), nonce)
+    room -= sum(price_in_bytes(part) + _BETWEEN for part in (*said, *changed, *left))
     happened = render_trail(request.trail, nonce=nonce, room=room, deliverable=request.deliverable, stale=request.stale)
-    return "\n\n".join([*goal, *changed, *left, prompt_text.HAPPENED, happened, form.question])
+    return "\n\n".join([*goal, *said, *changed, *left, prompt_text.HAPPENED, happened, form.question])
 
 
 def least_tokens(request: AuditRequest, form: AuditForm = AUDIT) -> int:
@@ -177,6 +178,14 @@ def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
     if any(isinstance(item, Observation) and item.reported_by for item in request.trail.items):
         parts.append(prompt_text.BARRED if request.require == "runner" else prompt_text.REPORTED)
     return parts
+
+
+def _user_part(request: AuditRequest, room: int, nonce: str) -> list[str]:
+    """Return the part with what the user wrote, shortened in the middle; an empty list if that is only the objective."""
+    said = [one for one in request.trail.said if one.text.strip() != request.objective.strip()]
+    text = "\n\n".join(f"round {one.round}: {one.text.strip()}" for one in said)
+    title = prompt_text.SAID
+    return [f"{title}\n{fenced('said', text, room - price_in_bytes(title) - 1, nonce)}"] if said else []
 
 
 def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str) -> list[str]:

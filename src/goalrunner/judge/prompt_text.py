@@ -76,6 +76,11 @@ CHANGED = "Files that differ from the start of the run:"
 
 LEFT = "Processes that the agent left running at the end of its last turn, by name; the runner ended them:"
 
+SAID = (
+    "What the user wrote to the agent beside the objective, oldest first. It may say more exactly what is wanted. It is no "
+    "evidence that anything was done:"
+)
+
 HAPPENED = "What happened, oldest first:"
 
 STALE = "An observation marked stale no longer counts: what it depends on changed after it."

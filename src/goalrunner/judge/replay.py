@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from goalrunner.core.observation import Observation, Trail
+from goalrunner.core.observation import Observation
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import normalised
 from goalrunner.judge.text_matching import OutputText, forms_of
@@ -54,7 +54,7 @@ class Replays:
             criteria.append(criterion.model_copy(update={"evidence": tuple(evidence)}))
         known = {item.id for item in request.trail.items if isinstance(item, Observation)}
         new = [item for item in self._done.values() if item is not None and item.id not in known]
-        trail = Trail(items=(*request.trail.items, *new), read=request.trail.read)
+        trail = replace(request.trail, items=(*request.trail.items, *new))
         return outcome.model_copy(update={"criteria": criteria}), replace(request, trail=trail)
 
 

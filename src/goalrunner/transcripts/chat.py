@@ -141,6 +141,8 @@ class InspectReader(ChatReader):
                 facts = ("error",) if message.get("error") else ()
                 tool = text(message.get("function"))
                 self.trail.result(text(message.get("tool_call_id")), output, facts, tool=tool)
+            elif message["role"] == "user" and message.get("source") != "input":
+                self.trail.user()  # written by the scaffold
             else:
                 calls = [{**call, "name": call.get("function")} for call in message.get("tool_calls") or ()]
                 self.add({**message, "tool_calls": calls})
@@ -219,7 +221,7 @@ class GeminiReader(RowReader):
         for message in self._messages.values():
             said = text_of(message.get("content"))
             if message.get("type") == "user" and said.strip() and not said.startswith(self._CONTEXT):
-                self.trail.user()
+                self.trail.user(clean(said))
             elif message.get("type") == "gemini":
                 self.trail.said(clean(said))
                 for call in items(message.get("toolCalls")):
@@ -258,7 +260,7 @@ class QwenReader(RowReader):
         parts = items(row["message"]["parts"])
         said = "\n".join(text(at(part, "text")) for part in parts if not at(part, "thought"))
         if kind == "user" and said.strip() and not inner:
-            trail.user()
+            trail.user(said)
         elif kind == "assistant":
             trail.said(said, summary=inner)
         for part in parts:
@@ -283,7 +285,8 @@ class OpenCodeReader(RowReader):
 
     def add(self, row: Any) -> None:
         if row["info"]["role"] == "user":
-            self.trail.user()
+            written = [part for part in items(row["parts"]) if at(part, "type") == "text" and not at(part, "synthetic")]
+            self.trail.user("\n".join(text(part.get("text")) for part in written))
             return
         for part in items(row["parts"]):
             if at(part, "type") == "text":

@@ -43,7 +43,7 @@ class OpenHandsReader(RowReader):
             case "MessageEvent" if row["source"] == "agent":
                 trail.said(block_text(at(row, "llm_message", "content")))
             case "MessageEvent" if row["source"] == "user":
-                trail.user()
+                trail.user(block_text(at(row, "llm_message", "content")))
             case "ActionEvent":
                 trail.said("\n".join(text(at(block, "text")) for block in items(row.get("thought"))))
                 # The call as the model made it; an action has further fields.
@@ -112,7 +112,7 @@ class OpenHandsV0Reader(RowReader):
         if isinstance(row.get("observation"), str):
             self._observed(row["observation"], row)
         elif row["source"] == "user" and row["action"] == "message":
-            self.trail.user()
+            self.trail.user(text(at(row, "args", "content")))
         elif row["source"] == "agent":
             self._acted(row["action"], row.get("args"), row)
 
@@ -157,7 +157,7 @@ class AcpReader(RowReader):
         super().__init__()
         self._calls: dict[str, dict[str, Any] | None] = {}  # None: it has ended
         self._said: list[str] = []
-        self._last = ""
+        self._written: list[str] = []  # chunks of a message of the user
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         return _update(row) is not None
@@ -174,18 +174,20 @@ class AcpReader(RowReader):
             self._add_update(update)
         elif method == "session/prompt":
             self._end_text()
-            self.trail.user()
+            self.trail.user(block_text(at(row, "params", "prompt")))
         elif method == "fs/write_text_file":
             self.trail.wrote(text(at(row, "params", "path")))
 
     def _add_update(self, update: dict[str, Any]) -> None:
         kind, identifier = update["sessionUpdate"], update.get("toolCallId")
         if kind == "agent_message_chunk":
+            self._end_user()
             self._said.append(text(at(update, "content", "text")))
+        elif kind == "user_message_chunk":
+            self._end_answer()
+            self._written.append(text(at(update, "content", "text")))
         else:
             self._end_text()
-        if kind == "user_message_chunk" and self._last != kind:
-            self.trail.user()
         if kind in ("tool_call", "tool_call_update") and isinstance(identifier, str):
             call = self._calls.setdefault(identifier, {})
             if call is not None:
@@ -193,9 +195,17 @@ class AcpReader(RowReader):
                 if call.get("status") in self._ENDED:
                     self._calls[identifier] = None
                     self._end(identifier, call)
-        self._last = kind
 
     def _end_text(self) -> None:
+        self._end_user()
+        self._end_answer()
+
+    def _end_user(self) -> None:
+        if self._written:
+            self.trail.user("".join(self._written))
+            self._written.clear()
+
+    def _end_answer(self) -> None:
         self.trail.said("".join(self._said))
         self._said.clear()
 

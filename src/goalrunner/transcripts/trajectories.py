@@ -57,7 +57,7 @@ def add_item(trail: TrailBuilder, item: dict[str, Any]) -> None:
     """Add an item of the Responses API to a trail."""
     kind = _kind(item)
     if kind == "message" and item.get("role") == "user":
-        trail.user()
+        trail.user(block_text(item.get("content")))
     elif kind == "message" and item.get("role") == "assistant":
         trail.said(block_text(item.get("content")))
     elif kind in _AT_PROVIDER:
@@ -179,6 +179,8 @@ class MiniSweAgentReader(ChatReader):
             self.trail.result(identifier, said, failed or self._code(row), tool="bash")
         elif role == "exit":
             self.trail.said(said)
+        elif role == "user":
+            self.trail.user()  # a template of the program, with the task in it
         else:
             super().add(row)
             actions = [at(action, "command") for action in items(at(row, "extra", "actions"))]
@@ -255,7 +257,7 @@ class AtifReader(RowReader):
         copied, kind = row.get("is_copied_context") is True, row["source"]
         calls = [call for call in items(row.get("tool_calls")) if isinstance(call, dict)]
         if kind == "user" and not copied:
-            self.trail.user()
+            self.trail.user(block_text(row.get("message")))
         elif kind == "agent":
             self.trail.said(block_text(row.get("message")), summary=copied)
         for call in calls:
