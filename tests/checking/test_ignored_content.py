@@ -61,7 +61,9 @@ def kinds(root: Path, *names: str, dependencies: tuple[str, ...] = ()) -> dict[s
         (["my env/pyvenv.cfg"], "my env", "dependencies"),
         (["conda/conda-meta/history"], "conda", "dependencies"),
         (["package.json", "node_modules/a/index.js"], "node_modules", "dependencies"),
-        (["package.json", "app/node_modules/a/index.js"], "app/node_modules", "dependencies"),
+        (["package.json", "app/node_modules/a/package.json"], "app/node_modules", "dependencies"),
+        (["package.json", "app/node_modules/@s/a/package.json"], "app/node_modules", "dependencies"),
+        (["package.json", "test/fixtures/node_modules/a/index.js"], "test/fixtures/node_modules", ""),
         (["node_modules/.package-lock.json"], "node_modules", "dependencies"),
         (["node_modules/.bin/jest"], "node_modules", "dependencies"),
         (["node_modules/a/index.js"], "node_modules", ""),
@@ -105,7 +107,9 @@ def test_folders_by_markers_and_names(tmp_path: Path, files: list[str], folder: 
 
 
 def test_the_reason_names_the_marker(tmp_path: Path) -> None:
-    write(tmp_path, ".venv/pyvenv.cfg", "Cargo.toml", "target/a", "package.json", "a/node_modules/b/c", "m/x")
+    write(
+        tmp_path, ".venv/pyvenv.cfg", "Cargo.toml", "target/a", "package.json", "a/node_modules/b/package.json", "m/x"
+    )
     found = classify(tmp_path, [".venv/", "target/", "a/node_modules/", "m/"], ["m/"])
     assert {entry.path: entry.why for entry in found} == {
         ".venv": "pyvenv.cfg",

@@ -207,13 +207,14 @@ class AcpConversation(ExternalConversation):
             raise process.failure("it reports a cancelled turn, but the runner did not cancel it")
         if said and not worked and _API_ERROR.match(said):
             raise process.failure(said)
-        if not (said or worked or refused):
-            raise process.failure(f"it ended its turn without a message ({reason or 'no reason'})")
+        silent = None
+        if not (said or worked or refused):  # it may have worked without reports
+            silent = process.failure(f"it ended its turn without a message ({reason or 'no reason'})")
         if reason not in ("end_turn", "cancelled"):
             process.add_note(f"it ended its turn with the reason {reason or '(none)'}")
         # A turn that reached a limit of the agent is not finished.
         is_cut = reason in ("max_turn_requests", "max_tokens")
-        return RoundReply(said, "max_steps" if is_cut else "answered", 1, left)
+        return RoundReply(said, "max_steps" if is_cut else "answered", 1, left, silent)
 
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total

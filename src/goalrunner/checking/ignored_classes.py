@@ -221,7 +221,8 @@ class Classifier:
         inside = self._list(folder)
         if marker := next((one for one in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ())) if one in inside), ""):
             return "dependencies", marker
-        if name == "node_modules" and any("package.json" in self._list(place) for place in ("", *folders_above(above))):
+        below_manifest = any("package.json" in self._list(place) for place in ("", *folders_above(above)))
+        if name == "node_modules" and below_manifest and self._has_package(folder):
             return "dependencies", "package.json above it"
         if why := self._beside("dependencies", name, above):
             return "dependencies", why
@@ -232,6 +233,14 @@ class Classifier:
         if why := self._beside("build", name, above):
             return "build", why
         return ("build", name) if name in _NAMES["build"] or (whole and name in _COMMON) else None
+
+    def _has_package(self, folder: str) -> bool:
+        """Return whether a package is installed in a folder of that name; one of a fixture may have none."""
+        for name in self._list(folder):
+            names = [f"{name}/{one}" for one in self._list(f"{folder}/{name}")] if name.startswith("@") else [name]
+            if any("package.json" in self._list(f"{folder}/{one}") for one in names):
+                return True
+        return False
 
     def _beside(self, kind: Class, name: str, above: str) -> str:
         markers = _BESIDE[kind].get(name)

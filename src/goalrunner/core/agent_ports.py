@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from goalrunner.core.errors import GoalError
 from goalrunner.core.events import Account, AgentRan, PlanProposed, Record
 from goalrunner.core.observation import EvidenceRow, Observation
 from goalrunner.core.outcome import AgentSession, Usage
@@ -111,6 +112,8 @@ class RoundReply:
     steps: int = 0
     left: tuple[str, ...] = ()
     """Names of background processes that it left."""
+    silent: GoalError | None = None
+    """The error of a turn in which the agent said and reported nothing. It ends the run if no file changed either."""
 
 
 @dataclass(frozen=True)

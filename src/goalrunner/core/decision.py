@@ -36,6 +36,8 @@ class RunRound:
     """Red output or the judge's `missing`, verbatim; None if there is none."""
     interruption: Interruption | None = None
     """What happened while the run was interrupted, if anything."""
+    ended: tuple[str, ...] = ()
+    """Names of processes that the agent left running, and the runner ended."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +278,7 @@ def _retry(state: RunState) -> RunRound:
 
 
 def _round(state: RunState, kind: PromptKind, number: int, feedback: str | None = None) -> RunRound:
-    return RunRound(kind, number, feedback, state.interruption)
+    return RunRound(kind, number, feedback, state.interruption, state.lingering)
 
 
 def _feedback(state: RunState) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalrunner.core.decision import RunRound
-from goalrunner.core.errors import AgentError, kind_of
+from goalrunner.core.errors import AgentError, kind_of, some
 from goalrunner.core.events import PlanProposed
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import blocks_of, text_of
@@ -46,6 +46,10 @@ REFINE = "{feedback}\n\n{objective}"
 
 RESUMED = "Go on with the objective (round {iteration}). It is unchanged."
 
+ENDED = """\
+The runner ended these processes, which you left running: {names}. Checks run without them. If a check needs one of
+them, let the check start it: in a fixture, or in the script that the check runs."""
+
 REMEMBERED = """Remembered from earlier runs. None of it is evidence, and it may be out of date: check it before you rely on it.
 """
 
@@ -77,7 +81,8 @@ class Prompts:
             text = self._again(brief)
         if kind in ("retry", "stalled", "neutral") and not self.goal.preserve_context:
             text = f"{self._first()}\n\n{text}"
-        return "\n\n".join(part for part in (_interruption(brief.interruption), text) if part)
+        ended = ENDED.format(names=some(brief.ended)) if brief.ended and kind in ("retry", "stalled", "neutral") else ""
+        return "\n\n".join(part for part in (_interruption(brief.interruption), text, ended) if part)
 
     def _again(self, brief: RunRound) -> str:
         """Return the message of a round that is not the first one. Braces in the values stay as they are."""

@@ -247,8 +247,12 @@ class Run:
         return self._render(brief)
 
     async def finish_round(self, number: int, reply: RoundReply) -> None:
-        """Record the end of the agent's turn."""
+        """Record the end of the agent's turn. Raise the error of a silent turn that changed no file."""
         self._reply = reply
+        ended = await self.tracker.end_round()
+        has_changed = ended["snapshot"] is not None and not ended["idle"]
+        if reply.silent is not None and not has_changed:
+            raise reply.silent
         plan, data, response = self.state.plan, reply.text.encode("utf-8", errors="replace"), None
         if plan.deliverable == "response":
             facts, ref = (f"round {number}",), self._journal.artifacts.put(data)
@@ -262,7 +266,7 @@ class Run:
                 response=response,
                 said=sha256(data).hexdigest() if plan.checks_response else "",
                 left=reply.left,
-                **await self.tracker.end_round(),
+                **ended,
             )
         )
         self._journal.count(self.parts.replaced())

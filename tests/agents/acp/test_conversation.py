@@ -156,7 +156,6 @@ async def test_an_edit_is_recorded_with_its_path_and_its_diff(tmp_path: Path) ->
         ([["killed"]], "failed (killed by SIGKILL): it printed no message"),
         ([["end", "refusal"]], "failed: it refuses to go on"),
         ([["say", "hm"], ["end", "cancelled"]], "failed: it reports a cancelled turn"),
-        ([["end", "end_turn"]], "failed: it ended its turn without a message (end_turn)"),
         ([["refuse", -32603, "Internal error: overloaded"]], "failed: Internal error: overloaded"),
         ([["raw", '{"id": 3, "error": "just text"}']], "failed: just text"),
     ],
@@ -173,6 +172,14 @@ async def test_a_turn_that_is_no_answer_is_a_failure_in_the_agents_own_words(
     assert said in failure.value.message
     assert type(failure.value) is AgentError
     assert len(recorder.runs) == 1, "its process is over, and told of"
+
+
+async def test_a_turn_without_a_message_is_a_failure_only_if_nothing_changed(tmp_path: Path) -> None:
+    reply, _ = await AcpBench(tmp_path, [["end", "end_turn"]]).play()
+
+    assert (reply.text, reply.reason) == ("", "answered")
+    assert reply.silent is not None
+    assert "failed: it ended its turn without a message (end_turn)" in reply.silent.message
 
 
 @pytest.mark.parametrize(
