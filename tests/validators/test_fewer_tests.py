@@ -12,6 +12,7 @@ from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
 from goalrunner.validators import fewer_tests as module
 from goalrunner.validators.fewer_tests import BaseResults, compared, complete, missing_tests, needed, with_uncollected
 from goalrunner.validators.fewer_tests import tests_in as found_in
+from goalrunner.validators.named_tests import named_tests
 from goalrunner.validators.suites import Output, record_of
 
 OUTPUTS = Path(__file__).parent / "outputs"
@@ -27,8 +28,10 @@ def result(*counts: RunnerCount, ids: tuple[str, ...] = (), passed: bool = True,
 
 
 def recorded(name: str, *, passed: bool = True) -> ValidatorResult:
-    record, ids = record_of(Output((OUTPUTS / f"{name}.txt").read_text()), (), "", names_go=True)
-    return ValidatorResult(name="tests", passed=passed, test_ids=tuple(sorted(ids)), suite=record)
+    output = Output((OUTPUTS / f"{name}.txt").read_text())
+    named = named_tests(output.text, asked_go=True, workspace=OUTPUTS, folders=()).values()
+    ids = (name for tests in named for name, ending in tests.endings.items() if ending in ("passed", "failed"))
+    return ValidatorResult(name="tests", passed=passed, test_ids=tuple(sorted(ids)), suite=record_of(output, (), ""))
 
 
 def comparison(
@@ -84,7 +87,7 @@ def test_names_of_rust_that_cannot_be_read_are_not_missed() -> None:
 
 
 def test_go_without_a_package_that_has_tests_has_no_summary() -> None:
-    record, _ = record_of(Output("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n"), (), "")
+    record = record_of(Output("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n"), (), "")
     now = ValidatorResult(name="tests", passed=True, summary="exit 0", suite=record)
     passed, why, labels = comparison(result(count(2, runner="go test")), now, suite=False)
     assert (record.counts, passed, labels) == ((), False, ())

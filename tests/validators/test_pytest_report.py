@@ -150,6 +150,113 @@ async def test_a_red_run_counts_its_tests(workspace: Path, line: str) -> None:
     )
 
 
+OUTCOMES = """
+import pytest, unittest, helper
+@pytest.mark.skip
+def test_mark(): pass
+def test_call(): helper.skip()
+def test_import(): helper.needs()
+@pytest.fixture
+def absent(): pytest.skip("no service")
+def test_fixture(absent): pass
+@pytest.mark.parametrize("number", [1, 2])
+def test_variants(number): assert number == 1
+@pytest.mark.xfail
+def test_expected(): assert 0
+@pytest.mark.xfail
+def test_unexpected(): pass
+@pytest.fixture
+def breaks():
+    yield
+    raise OSError
+def test_teardown(breaks): pass
+class TestU(unittest.TestCase):
+    def test_skip(self): self.skipTest("x")
+    def test_parts(self):
+        with self.subTest(part=1): self.skipTest("x")
+"""
+HELPER = """
+import pytest
+def skip(): pytest.skip("here")
+def needs(): pytest.importorskip("no_such_module")
+"""
+ENDINGS = {
+    "mark": "skipped", "call": "skipped", "import": "skipped", "fixture": "skipped", "variants[1]": "passed",
+    "variants[2]": "failed", "expected": "xfailed", "unexpected": "passed", "teardown": "failed",
+}  # fmt: skip
+FILES = {
+    **GREEN,
+    "tests/test_b.py": OUTCOMES,
+    "tests/helper.py": HELPER,
+    "tests/test_c.py": "import pytest\npytest.importorskip('no_such_module')\ndef test_c(): pass\n",
+}
+
+
+@pytest.mark.parametrize("line", ["pytest -q", pytest.param("pytest -q -p xdist -n 2", marks=pytest.mark.slow)])
+async def test_each_collected_test_has_an_ending(workspace: Path, line: str) -> None:
+    tests = (await check(workspace, FILES, f"{line} --deselect tests/test_a.py::TestX")).tests
+    assert tests is not None
+    assert tests.endings == {
+        "tests/test_a.py::test_a": "passed",
+        **{f"tests/test_b.py::test_{name}": ending for name, ending in ENDINGS.items()},
+        "tests/test_b.py::TestU::test_skip": "skipped",
+        "tests/test_b.py::TestU::test_parts": "passed",
+    }
+    assert tests.skipped_at == {
+        "tests/test_b.py::test_mark": "tests/test_b.py",
+        "tests/test_b.py::test_call": "tests/helper.py",
+        "tests/test_b.py::test_import": "tests/helper.py",
+        "tests/test_b.py::test_fixture": "tests/test_b.py",
+        "tests/test_b.py::TestU::test_skip": "tests/test_b.py",
+        "tests/test_c.py": "tests/test_c.py",
+    }
+    assert tests.whole
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "endings"),
+    [
+        (RED, "pytest -x tests/test_r.py tests/test_a.py", {"test_r.py::test_r": "failed"}),
+        ({**RED, "tests/test_bad.py": "import no_such_module\n"}, "pytest", {"test_bad.py": "failed"}),
+        (
+            {**RED, "tests/conftest.py": "import pytest\ndef pytest_runtest_call(): raise KeyboardInterrupt\n"},
+            "pytest",
+            {},
+        ),
+    ],
+    ids=["first-failure", "import-error", "interrupted"],
+)
+async def test_tests_that_did_not_run_are_known_and_not_whole(
+    workspace: Path, files: dict[str, str], line: str, endings: dict[str, str]
+) -> None:
+    tests = (await check(workspace, files, line)).tests
+    assert tests is not None
+    assert not tests.whole
+    ran = {name.removeprefix("tests/"): ending for name, ending in tests.endings.items() if ending}
+    assert ran == endings
+
+
+@pytest.mark.parametrize("line", ["make -s test", "sh check.sh"])
+async def test_a_pytest_that_a_script_starts_names_its_tests(workspace: Path, line: str) -> None:
+    files = {**RED, "Makefile": "test:\n\tpytest -q\n", "check.sh": "pytest -q\n"}
+    result = await check(workspace, files, line)
+    assert result.tests is not None
+    assert result.tests.endings == {**dict.fromkeys(BOTH, "passed"), "tests/test_r.py::test_r": "failed"}
+    assert (result.tests.whole, result.suite.proves) == (True, False)
+
+
+async def test_a_script_may_want_a_failure(workspace: Path) -> None:
+    script = "! pytest -q tests/test_r.py && pytest -q tests/test_a.py\n"
+    assert (await check(workspace, {**RED, "check.sh": script}, "sh check.sh")).passed
+
+
+async def test_the_tests_of_another_runner_are_missing(workspace: Path) -> None:
+    files = {"tests/test_a.py": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"}
+    tests = (await check(workspace, files, "pytest -q && python -m unittest discover -s tests")).tests
+    assert tests is not None
+    assert (dict(tests.endings), tests.whole) == ({"tests/test_a.py::T::test_a": "passed"}, False)
+
+
 @pytest.mark.slow
 async def test_a_pytest_within_the_tests_is_not_watched(workspace: Path) -> None:
     inner = (

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.validators import shell_validator as module
-from goalrunner.validators.shell_validator import Report, read_reports
+from goalrunner.core.verdict import CollectedTests, Ending
+from goalrunner.validators import pytest_report as module
+from goalrunner.validators.pytest_report import PytestReport, read_reports
 
 NONE = (
     "no pytest reported to the runner: it was not started, was ended early (os._exit in the code under test?), "
@@ -17,9 +18,13 @@ NONE = (
 )
 
 
-def written(path: Path, root: Path, stopped: str = "", **endings: str) -> Path:
-    path.write_text(json.dumps({"root": str(root), "stopped": stopped, "endings": endings}))
+def written(path: Path, root: Path, endings: dict[str, str], **more: object) -> Path:
+    path.write_text(json.dumps({"root": str(root), "stopped": "", "endings": endings, **more}))
     return path
+
+
+def report(files: int = 0, stopped: str = "", unreadable: str = "", **endings: Ending) -> PytestReport:
+    return PytestReport(files, CollectedTests(endings=endings), stopped, unreadable)
 
 
 def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
@@ -31,30 +36,48 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
         "tests/test_broken.py": "failed",
         "../../outside.py::test_o": "passed",
     }
-    written(tmp_path / "1.json", workspace / "sub", **endings)
-    assert read_reports(tmp_path, workspace) == Report(
-        files=1,
-        run=3,
-        failed=1,
-        skipped=1,
-        ids=("../../outside.py::test_o", "sub/tests/test_a.py::TestX::test_b[1::2]", "sub/tests/test_broken.py"),
+    places = {"tests/test_a.py::test_c": str(workspace / "sub/helpers.py"), "tests/test_m.py": "/usr/lib/x.py"}
+    written(tmp_path / "1.json", workspace / "sub", endings, skipped_at=places)
+    found = read_reports(tmp_path, workspace)
+    assert (found.files, found.run, found.failed, found.skipped) == (1, 3, 1, 1)
+    assert found.tests == CollectedTests(
+        endings={
+            "sub/tests/test_a.py::TestX::test_b[1::2]": "passed",
+            "sub/tests/test_a.py::test_c": "skipped",
+            "sub/tests/test_broken.py": "failed",
+            "../../outside.py::test_o": "passed",
+        },
+        skipped_at={"sub/tests/test_a.py::test_c": "sub/helpers.py", "sub/tests/test_m.py": "/usr/lib/x.py"},
     )
 
 
 def test_the_worst_ending_counts(tmp_path: Path) -> None:
     one, two = {"a.py::t": "passed", "a.py::u": "skipped"}, {"a.py::t": "failed", "a.py::u": "passed"}
     for first, second in ((one, two), (two, one)):
-        written(tmp_path / "1.json", tmp_path, **first)
-        written(tmp_path / "2.json", tmp_path, **second)
+        written(tmp_path / "1.json", tmp_path, first)
+        written(tmp_path / "2.json", tmp_path, second)
         found = read_reports(tmp_path, tmp_path)
         assert (found.run, found.failed, found.skipped, found.files) == (2, 1, 0, 2)
 
 
-def test_ids_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TEST_IDS", 2)
-    written(tmp_path / "1.json", tmp_path, **{f"a.py::t{at}": "passed" for at in (3, 1, 2)})
-    found = read_reports(tmp_path, tmp_path)
-    assert (found.ids, found.run) == (("a.py::t1", "a.py::t2"), 3)
+@pytest.mark.parametrize(
+    ("more", "needed", "whole"),
+    [
+        ({"exit_status": 1}, 1, True),
+        ({"exit_status": 5}, 1, True),
+        ({"exit_status": 2}, 1, False),
+        ({"exit_status": 3}, 1, False),
+        ({"exit_status": 1, "uncollected": ["test_b.py"]}, 1, False),
+        ({"exit_status": 1, "cut_short": True}, 1, False),
+        ({"exit_status": 0, "stopped": "Exit: x"}, 1, False),
+        ({"exit_status": 0}, 2, False),
+    ],
+)
+def test_tests_are_whole_only_after_a_pytest_that_came_to_its_end(
+    tmp_path: Path, more: dict[str, object], needed: int, whole: bool
+) -> None:
+    written(tmp_path / "1.json", tmp_path, {"a.py::t": "failed"}, **more)
+    assert read_reports(tmp_path, tmp_path, needed).tests.whole is whole
 
 
 @pytest.mark.parametrize(
@@ -69,25 +92,23 @@ def test_a_pipe_and_a_very_large_file_are_refused(tmp_path: Path, monkeypatch: p
     os.mkfifo(tmp_path / "pipe.json")
     assert read_reports(tmp_path, tmp_path).unreadable
     (tmp_path / "pipe.json").unlink()
-    written(tmp_path / "real.json", tmp_path)
+    written(tmp_path / "real.json", tmp_path, {})
     assert not read_reports(tmp_path, tmp_path).unreadable
     monkeypatch.setattr(module, "LARGEST", 5)
     assert "at most 0 MB" in read_reports(tmp_path, tmp_path).unreadable
 
 
 @pytest.mark.parametrize(
-    ("report", "needed", "problem"),
+    ("given", "needed", "problem"),
     [
-        (Report(files=1, run=3), 1, ""),
-        (Report(files=2, run=3, failed=2), 0, "its report has 2 failed"),
-        (Report(files=1, run=3, stopped="Exit: x"), 1, "pytest was stopped before its end: Exit: x"),
-        (Report(), 1, NONE),
-        (Report(files=1, run=1), 2, NONE),
-        (Report(), 0, ""),
-        (Report(files=1, skipped=4), 1, "no test ran (4 skipped)"),
-        (Report(files=1), 1, "no test ran"),
-        (Report(unreadable="it is no JSON"), 0, "pytest's report is damaged: it is no JSON"),
+        (report(1, a="passed"), 1, ""),
+        (report(2, a="failed", b="failed", c="passed"), 0, "its report has 2 failed"),
+        (report(1, a="passed", stopped="Exit: x"), 1, "pytest was stopped before its end: Exit: x"),
+        (report(), 1, NONE),
+        (report(1, a="passed"), 2, NONE),
+        (report(), 0, ""),
+        (report(unreadable="it is no JSON"), 0, "pytest's report is damaged: it is no JSON"),
     ],
-)  # fmt: skip
-def test_what_stands_against_exit_0(report: Report, needed: int, problem: str) -> None:
-    assert report.problem(needed) == problem
+)
+def test_what_stands_against_exit_0(given: PytestReport, needed: int, problem: str) -> None:
+    assert given.problem(needed) == problem

@@ -8,13 +8,12 @@ import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import SuiteRecord
+from goalrunner.validators.runner_reports import Reports
 from goalrunner.validators.runners import calls
 from goalrunner.validators.suites import Output, SuiteReader, filters_of, names_go_tests, record_of, script_text
 
 OUTPUTS = Path(__file__).parent / "outputs"
-GO_TESTS = tuple(f"go test example/sum::Test{name}" for name in ("Add", "Chatty", "Two"))
-UNIT = ("src/lib.rs::tests::pan", "src/lib.rs::tests::two")
-CARGO_TESTS = ("src/lib.rs::add[2]", *UNIT, "tests/it.rs::adds", "tests/it.rs::other")
+GO_TESTS = tuple(f"go test example/sum::Test{name}" for name in ("Add", "Chatty", "Skip", "Two"))
 
 
 def recorded(name: str) -> Output:
@@ -22,7 +21,7 @@ def recorded(name: str) -> Output:
 
 
 def record(name: str) -> SuiteRecord:
-    return record_of(recorded(name), (), "", names_go=True)[0]
+    return record_of(recorded(name), (), "")
 
 
 @pytest.mark.parametrize(
@@ -60,41 +59,6 @@ def test_tests_are_counted(name: str, runner: str, counts: list[tuple[int, int, 
     assert [(count.ran, count.skipped, count.failed) for count in found] == counts
 
 
-@pytest.mark.parametrize(
-    ("name", "ids"),
-    [
-        ("red-go", GO_TESTS),
-        ("green-go", GO_TESTS),
-        ("exit-go", ()),
-        ("unbuilt-go", ("go test example/sum",)),
-        ("red-cargo", CARGO_TESTS),
-        ("green-cargo", CARGO_TESTS),
-        ("exit-cargo", ("src/lib.rs::add[2]", *UNIT)),
-        ("green-jest", ()),
-    ],
-)
-def test_go_and_cargo_name_their_tests(name: str, ids: tuple[str, ...]) -> None:
-    assert sorted(record_of(recorded(name), (), "", names_go=True)[1]) == sorted(ids)
-
-
-def test_packages_that_are_not_built_count_only_if_go_was_asked_for_names() -> None:
-    assert record_of(recorded("unbuilt-go"), (), "")[1] == []
-
-
-@pytest.mark.parametrize(
-    ("line", "counts"),
-    [
-        ("go test -v ./...", True),
-        ("go test ./... -v", True),
-        ("go test -v=false ./...", False),
-        ("go test -v ./... | grep -v RUN", False),
-        ("go test -v ./a\ngo test ./b", False),
-    ],
-)
-def test_packages_that_are_not_built_count_if_all_lines_ask_go_for_names(line: str, counts: bool) -> None:
-    assert bool(record_of(recorded("unbuilt-go"), (), line)[1]) is counts
-
-
 @pytest.mark.parametrize("name", ["red-cargo", "green-cargo", "green-go", "exit-go"])
 def test_a_program_of_cargo_that_printed_its_result_ended_by_itself(name: str) -> None:
     assert record(name).ended_early == ""
@@ -110,14 +74,7 @@ def test_a_program_of_cargo_that_is_quiet_and_prints_no_result_ended_early() -> 
 
 def test_what_a_test_of_cargo_prints_starts_no_program() -> None:
     output = recorded("green-cargo").text.replace("test adds ... ok", "test adds ... ok\nrunning 3 tests")
-    found, ids = record_of(Output(output), (), "")
-    assert found.ended_early == ""
-    assert sorted(ids) == sorted(CARGO_TESTS)
-
-
-def test_names_of_cargo_do_not_count_if_tests_write_between_them() -> None:
-    output = recorded("green-cargo").text.replace("test adds ... ok", "loudtest adds ... ok")
-    assert record_of(Output(output), (), "")[1] == []
+    assert record_of(Output(output), (), "").ended_early == ""
 
 
 def test_summaries_in_the_output_of_failing_tests_are_uncertain() -> None:
@@ -127,12 +84,12 @@ def test_summaries_in_the_output_of_failing_tests_are_uncertain() -> None:
 
 def test_several_summaries_are_counted_in_their_order() -> None:
     output = Output("".join(recorded(name).text for name in ("green-mocha", "red-mocha", "red-jest")))
-    found = [(count.runner, count.ran, count.failed) for count in record_of(output, (), "")[0].counts]
+    found = [(count.runner, count.ran, count.failed) for count in record_of(output, (), "").counts]
     assert found == [("jest", 3, True), ("mocha", 2, False), ("mocha", 2, True)]
 
 
 def test_the_tests_of_a_pytest_that_reports_are_not_counted() -> None:
-    assert record_of(recorded("red-pytest"), (), "", reported=True)[0].counts == ()
+    assert record_of(recorded("red-pytest"), (), "", reported=True).counts == ()
 
 
 @pytest.mark.parametrize(
@@ -181,14 +138,16 @@ def test_the_names_of_go_tests_are_taken_out_of_the_output(tmp_path: Path) -> No
     assert reader.environment({"HOME": str(tmp_path)}) == {"HOME": str(tmp_path)}
     output = tmp_path / "out"
     output.write_text((OUTPUTS / "red-go.txt").read_text())
-    assert sorted(reader.read(output, tmp_path / "plain", False)[2]) == [*GO_TESTS]
+    tests = reader.read(output, tmp_path / "plain", Reports()).tests
+    assert tests is not None
+    assert sorted(tests.endings) == [*GO_TESTS]
     said = output.read_text()
     assert "=== RUN" not in said
     assert "--- PASS" not in said
     assert "--- FAIL: TestAdd (0.00s)" in said
     assert said.endswith("s\nFAIL\n")
     output.write_text((OUTPUTS / "green-go.txt").read_text())
-    reader.read(output, tmp_path / "plain", False)
+    reader.read(output, tmp_path / "plain", Reports())
     said = output.read_text()
     assert "=== RUN" not in said
     assert "--- PASS" not in said
@@ -209,13 +168,13 @@ def test_the_names_of_go_tests_are_taken_out_of_the_output(tmp_path: Path) -> No
 def test_a_script_that_shows_failures_alone_is_known(tmp_path: Path, script: str, quiet: bool) -> None:
     (tmp_path / "check.sh").write_text(script)
     reader = SuiteReader(ValidatorSpec(run="sh check.sh"), (), tmp_path, tmp_path)
-    assert reader.read(tmp_path / "none", tmp_path / "plain", False)[1].quiet is quiet
+    assert reader.read(tmp_path / "none", tmp_path / "plain", Reports()).record.quiet is quiet
 
 
 def test_options_in_the_configuration_are_found(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"scripts": {"test": "jest --changedSince main"}}')
     reader = SuiteReader(ValidatorSpec(run="npm test"), (), tmp_path, tmp_path)
-    found = reader.read(tmp_path / "none", tmp_path / "plain", False)[1]
+    found = reader.read(tmp_path / "none", tmp_path / "plain", Reports()).record
     assert (found.filters, found.varying) == (("--changedSince",), True)
 
 

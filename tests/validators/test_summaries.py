@@ -127,10 +127,10 @@ FILTERED = RESULT.replace("0 filtered", "3 filtered")
         ("node", "# tests 1\n# pass 1\n# fail 0\n# cancelled 0\n# skipped 0\n", False),
         ("go", "ok  \ta\t0.1s [no tests to run]\nok  \tb\t(cached) [no tests to run]\n", True),
         ("go", "ok  \ta\t0.1s [no tests to run]\nok  \tb\t0.1s\n", False),
-        ("go", "?   \ta\t[no test files]\n", False),
+        ("go", "?   \ta\t[no test files]\n", True),
         ("cargo", FILTERED.format("ok", 0, 0), True),
         ("cargo", FILTERED.format("ok", 1, 0) + FILTERED.format("ok", 0, 0), False),
-        ("cargo", RESULT.format("ok", 0, 0), False),
+        ("cargo", RESULT.format("ok", 0, 0), True),
         ("unittest", UNITTEST.format("0 tests", "OK"), True),
     ],
 )

@@ -110,6 +110,8 @@ class ValidatorSpec(Frozen):
     """How often a red result is run again; green after red then counts as green. None: a third run decides if
     a validator was red and green on the same files; 0: it is red then.
     """
+    tests: Literal["required", "optional"] = "required"
+    """"optional": a test runner may run no test, or skip all of them."""
     expect: Expectation = Field(default_factory=Expectation)
 
     @model_validator(mode="after")

@@ -68,6 +68,10 @@ class SuiteRecord(Frozen):
     """Whether the output was read from its beginning."""
     quiet: bool = False
     """The summary may be missing in a green run: `pytest >log || cat log`"""
+    proves: bool = False
+    """The collected tests explain the exit code of the whole line: no other program of it decided."""
+    below_threshold: bool = False
+    """It is red, no test failed, and a test runner reports that its coverage threshold is not reached."""
 
 
 Ending = Literal["passed", "failed", "skipped", "xfailed", ""]

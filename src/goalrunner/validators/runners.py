@@ -35,7 +35,7 @@ class Summary:
     end: int
     """Where it stands in the output."""
     none_ran: bool = False
-    """Whether it says that there was no test at all."""
+    """Whether no test passed or failed, not even as expected."""
     ran: int = 0
     """Tests that passed or failed; of go: packages."""
     skipped: int = 0
@@ -44,7 +44,7 @@ class Summary:
 
 GO_PACKAGE = re.compile(r"^(ok  |FAIL|\?   )\t(\S+)(?:\t.*| \[[a-z ]+\])?$", re.MULTILINE)
 CARGO_RESULT = re.compile(
-    r"^ *test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; (\d+) filtered out"
+    r"^ *test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured; \d+ filtered out"
     r"(?:; finished in [0-9.]+s)? *$",
     re.MULTILINE,
 )
@@ -74,14 +74,19 @@ _NODE = re.compile(
     re.MULTILINE,
 )
 _NODE_COUNT = re.compile(r"([a-z]+) ([0-9]+)")
-_NODE_FILE = re.compile(r"^(?:(?:not )?ok \d+ - |[✔✖] ).*\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$", re.MULTILINE)
+_NODE_FILE = re.compile(r"^(?:(?:not )?ok \d+ - |[✔✖] )/.*\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$", re.MULTILINE)
+_NO_JEST = re.compile(r"^No tests found, exiting with code 0$", re.MULTILINE)
+_NO_VITEST = re.compile(r"^.*No test files found, exiting with code 0$", re.MULTILINE)
+"""What jest and vitest print with --passWithNoTests."""
+_PROGRESS = re.compile(r"^[.FEsxu]+$", re.MULTILINE)
+"""The line of unittest with a letter for each test and each subtest that failed or was skipped."""
 _UNITTEST = re.compile(
     r"^ *Ran (\d+) tests? in [0-9.]+s *\n *\n *(OK|FAILED|NO TESTS RAN)"
     r"(?: \(([a-z]+(?: [a-z]+)?=\d+(?:, [a-z]+(?: [a-z]+)?=\d+)*)\))? *$",
     re.MULTILINE,
 )
 _UNITTEST_BAD = re.compile(r"(?:^|, )(failures|errors|unexpected successes)=([1-9]\d*)")
-_UNITTEST_SKIPPED = re.compile(r"(?:skipped|expected failures)=(\d+)")
+_UNITTEST_SKIPPED = re.compile(r"(skipped|expected failures)=(\d+)")
 _GO_FAILED_TEST = re.compile(r"^--- FAIL: (\S+) \([0-9.]+s\)$", re.MULTILINE)
 _GO_END = re.compile(r"(?:\n(?:FAIL|PASS|exit status \d+|coverage: .*) *$)*", re.MULTILINE)
 _CARGO_END = re.compile(
@@ -93,8 +98,13 @@ _RAN = ("passed", "failed", "xpassed", "passing", "failing")
 _LEFT_OUT = ("skipped", "xfailed", "todo", "pending", "disabled")
 
 
-def _counted(form: re.Pattern[str], noun: str = "") -> Callable[[str], Iterator[Summary]]:
-    """Return a reader of a form with counts of tests, perhaps more of them, and counts of groups of tests."""
+def _counted(
+    form: re.Pattern[str], noun: str = "", empty: re.Pattern[str] | None = None
+) -> Callable[[str], Iterator[Summary]]:
+    """Return a reader of a form with counts of tests, perhaps more of them, and counts of groups of tests.
+
+    `empty` is what the runner prints instead if it finds no test.
+    """
 
     def read(output: str) -> Iterator[Summary]:
         for match in form.finditer(output):
@@ -104,19 +114,17 @@ def _counted(form: re.Pattern[str], noun: str = "") -> Callable[[str], Iterator[
             more = re.findall(r"\d+ [a-z]+", parts.get("more", ""))
             counts = ", ".join(filter(None, (tests, *more)))
             skipped = _sum(counts, _LEFT_OUT)
-            none_ran = _sum(counts, _RAN) == 0
-            if form is _PYTEST and none_ran:
-                # pytest may select nothing, and say so by its exit code.
-                none_ran = skipped > 0 and "xfailed" not in counts
             yield Summary(
                 text=counts or groups or "no tests",
                 says=", ".join(_BAD.findall(counts)) or _failed_groups(groups, noun),
                 begin=match.start(),
                 end=match.end(),
-                none_ran=none_ran,
+                none_ran=_sum(counts, (*_RAN, "xfailed")) == 0 and "collected" not in counts,
                 ran=_sum(counts, _RAN),
                 skipped=skipped,
             )
+        for match in empty.finditer(output) if empty else ():
+            yield Summary(text="no tests", says="", begin=match.start(), end=match.end(), none_ran=True)
 
     return read
 
@@ -132,18 +140,24 @@ def _failed_groups(groups: str, noun: str) -> str:
 
 def unittest(output: str) -> Iterator[Summary]:
     """Read `Ran 3 tests in 0.001s`, a blank line, and `FAILED (failures=1)`."""
+    begin = 0
     for match in _UNITTEST.finditer(output):
         number, word, more = match.groups("")
         failures = ", ".join(f"{count} {kind}" for kind, count in _UNITTEST_BAD.findall(more))
-        skipped = sum(map(int, _UNITTEST_SKIPPED.findall(more)))
+        left_out = {kind: int(count) for kind, count in _UNITTEST_SKIPPED.findall(more)}
+        skipped = sum(left_out.values())
+        letters = max(map(len, _PROGRESS.findall(output, begin, match.start())), default=0)
+        begin = match.end()
+        # A test of which a subtest is skipped is no skipped test. There are more letters than tests then.
+        has_subtests = max(letters, skipped) > int(number)
         yield Summary(
             text=", ".join(filter(None, (f"{number} test{_plural(number)}", word, more))),
             says=failures or ("FAILED" if word == "FAILED" else ""),
             begin=match.start(),
             end=match.end(),
-            none_ran=number == "0",
-            ran=max(int(number) - skipped, 0),
-            skipped=skipped,
+            none_ran=not has_subtests and left_out.get("skipped", 0) == int(number),
+            ran=int(number) if has_subtests else int(number) - skipped,
+            skipped=0 if has_subtests else skipped,
         )
 
 
@@ -190,7 +204,7 @@ def go(output: str) -> Iterator[Summary]:
         says=says,
         begin=last.start(),
         end=ending.end(),
-        none_ran=bool(ok) and ran == 0,
+        none_ran=ran == 0,
         ran=ran,
     )
 
@@ -198,8 +212,7 @@ def go(output: str) -> Iterator[Summary]:
 def cargo(output: str) -> Iterator[Summary]:
     """Read `test result: FAILED. 1 passed; 1 failed; ...` for each target, and cargo's own last word where one failed."""
     results = [*CARGO_RESULT.finditer(output)]
-    any_ran = any(int(result[2]) + int(result[3]) for result in results)
-    any_filtered = any(result[5] != "0" for result in results)
+    any_ran = any(int(result[2]) + int(result[3]) + int(result[5]) for result in results)
     passed = failed = 0  # of all targets so far: the last one, the doctests, often has no tests
     for result in results:
         ending = _CARGO_END.match(output, result.end()) or result
@@ -214,7 +227,7 @@ def cargo(output: str) -> Iterator[Summary]:
             says=says,
             begin=result.start(),
             end=ending.end(),
-            none_ran=any_filtered and not any_ran,
+            none_ran=not any_ran,
             ran=int(result[2]) + int(result[3]),
             skipped=int(result[4]),
         )
@@ -233,8 +246,8 @@ def _plural(number: str) -> str:
 READERS: dict[str, Callable[[str], Iterator[Summary]]] = {
     PYTEST.name: _counted(_PYTEST),
     UNITTEST.name: unittest,
-    JEST.name: _counted(_JEST, "test suite"),
-    VITEST.name: _counted(_VITEST, "test file"),
+    JEST.name: _counted(_JEST, "test suite", _NO_JEST),
+    VITEST.name: _counted(_VITEST, "test file", _NO_VITEST),
     MOCHA.name: _counted(_MOCHA),
     NODE_TEST.name: node,
     GO_TEST.name: go,

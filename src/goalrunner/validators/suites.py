@@ -6,26 +6,30 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.tools import (
-    CARGO_TEST,
     GO_TEST,
     MAKE,
+    NODE_TEST,
     PACKAGE_MANAGERS,
     PYTEST,
     PYTEST_NO_TESTS,
     PYTEST_USAGE,
     TEST_RUNNERS,
+    UNITTEST,
 )
-from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.core.verdict import CollectedTests, RunnerCount, SuiteRecord, ValidatorResult
 from goalrunner.validators.check_files import file_text, lines_followed
-from goalrunner.validators.runners import CARGO_RESULT, GO_PACKAGE, READERS, Call, Summary
+from goalrunner.validators.collected_tests import together
+from goalrunner.validators.named_tests import GO as GO
+from goalrunner.validators.named_tests import named_tests, started_and_ended
+from goalrunner.validators.runner_reports import Reports
+from goalrunner.validators.runners import READERS, Call, Summary
 from goalrunner.validators.spec_validator import text_of_end
 
-GO = "go test "
-"""Prefix of the id of a Go test; its package follows."""
 _MOST_BYTES = 8_000_000
 """Maximum number of bytes that are read, from the end of the output."""
 _MOST = 100
@@ -38,16 +42,9 @@ _LONGEST_LINE = 300
 _ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
 """The line in which pytest says why it does not start."""
 _GO_FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .* \([0-9.]+s\)|PASS")
-_GO_TEST = re.compile(rf"--- (?:PASS|FAIL): (?P<test>[^\s/]+) \([0-9.]+s\)$|{GO_PACKAGE.pattern}", re.MULTILINE)
 _GO = re.compile(r"\bgo (?:test|vet|build|run|list|install|generate)\b")
 _GO_UNREADABLE = re.compile(r"-json\b|GOFLAGS|-bench\b|-test\.|-v\b|[|>`]|\$\(go")
 """What uses the output of go itself."""
-_CARGO_PROGRAM = re.compile(r"^ +(?:Running (?:unittests )?(\S+) \(.*\)|(?:Doc-tests) \S+)$", re.MULTILINE)
-_CARGO_BEGIN = re.compile(r"^ *running \d+ tests? *$", re.MULTILINE)
-_CARGO_TEST = re.compile(
-    r"^test (\S.*?)(?: - should panic| - compile(?: fail)?)? \.\.\. (?:ok|FAILED)(?: \(\d.*\))?$", re.MULTILINE
-)
-_CARGO_DOC = re.compile(r"(\S+) - (.*?) ?\(line (\d+)\)")
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
 _VARYING_OPTIONS = {"--affected", *(option for runner in TEST_RUNNERS for option in runner.varying.split())}
 _VARYING = re.compile(rf"(?<![\w-])({'|'.join(sorted(_VARYING_OPTIONS))})(?![\w-])")
@@ -65,11 +62,36 @@ _SETTINGS = ("pytest.ini", "tox.ini", "setup.cfg", "noxfile.py")
 _ADDOPTS = re.compile(r"^addopts\s*=\s*(?:\"[^\"]*\"|'[^']*'|\[[^\]]*\])", re.MULTILINE)
 
 
+_PNPM_SCRIPT = re.compile(r"^(\S+ [\w:.-]+)\$ .*$", re.MULTILINE)
+_TURBO_SCRIPT = re.compile(r"^([@\w/.-]+:[\w:-]*test[\w:-]*): ", re.MULTILINE)
+
+
+def without_prefixes(text: str) -> str:
+    """Return an output in which the lines of each script of a workspace follow one another, without their prefix.
+
+    pnpm writes `packages/a test: 3 passed` for a script that it announced by `packages/a test$ vitest run`, turbo
+    `a:test: 3 passed`.
+    """
+    prefixes = dict.fromkeys((*_PNPM_SCRIPT.findall(text), *_TURBO_SCRIPT.findall(text)))
+    if not prefixes:
+        return text
+    lines_of: dict[str, list[str]] = {"": [], **{prefix: [] for prefix in prefixes}}
+    for line in text.split("\n"):
+        prefix, mark, rest = line.partition(": ")
+        if not mark and line.endswith(":"):
+            prefix, mark = line[:-1], ":"
+        if mark and prefix in prefixes:
+            lines_of[prefix].append(rest)
+        else:
+            lines_of[""].append(line)
+    return "\n".join("\n".join(lines) for lines in lines_of.values())
+
+
 class Output:
     """The end of a validator's output, without colour codes, and the summaries of test runners in it."""
 
     def __init__(self, text: str, *, whole: bool = True) -> None:
-        self.text = text
+        self.text = without_prefixes(text)
         self.whole = whole
         """Whether it is the whole output."""
         self.summaries = {name: [*read(text)][-_MOST:] for name, read in READERS.items()}
@@ -99,11 +121,21 @@ class Output:
         return text if is_enough else f"{ending}, {text}"
 
 
+@dataclass(frozen=True)
+class SuiteReading:
+    """What one run of a validator tells of its tests."""
+
+    output: Output
+    record: SuiteRecord
+    tests: CollectedTests | None
+
+
 class SuiteReader:
-    """Reads the tests of one run of a validator from its output."""
+    """Reads the tests of one run of a validator from its output and the reports of its runners."""
 
     def __init__(self, spec: ValidatorSpec, calls: Sequence[Call], cwd: Path, workspace: Path) -> None:
         self._calls = calls
+        self._folder, self._workspace = cwd, workspace
         self.texts = script_text(spec, cwd, workspace)
         self._names_go = names_go_tests(self.texts)
 
@@ -114,19 +146,49 @@ class SuiteReader:
             return dict(env)
         return {**env, "GOFLAGS": f"{env.get('GOFLAGS', '')} -v".strip()}
 
-    def read(self, output: Path, plain: Path, reported: bool) -> tuple[Output, SuiteRecord, list[str]]:
-        """Return the output, its tests, and the ids of those that it names. `reported`: the plugin of pytest counts.
+    def read(self, output: Path, plain: Path, reports: Reports) -> SuiteReading:
+        """Return the output and its tests.
 
         The names of Go tests are taken out of the file, by way of the file `plain`.
         """
         text, whole = text_of_end(output, _MOST_BYTES)
         found = Output(text, whole=whole)
-        record, ids = record_of(found, self._calls, self.texts, reported=reported, names_go=self._names_go)
+        record = record_of(found, self._calls, self.texts, reported=reports.has_pytest)
+        tests = self._tests(found, record, reports)
         if self._names_go and output.exists():
             lines = output.read_bytes().splitlines(keepends=True)
             plain.write_bytes(b"".join(line for line in lines if not _is_go_frame(line)))
             os.replace(plain, output)  # noqa: PTH105 - one call
-        return found, record, ids
+        return SuiteReading(found, record, tests)
+
+    def _tests(self, output: Output, record: SuiteRecord, reports: Reports) -> CollectedTests | None:
+        """Return the tests that the runners name. `whole` is False if another runner only counted its own."""
+        named = named_tests(
+            output.text,
+            asked_go=self._names_go or _shows_go_tests(self.texts),
+            workspace=self._workspace,
+            folders=self._module_folders(),
+        )
+        if reports.pytest is not None and reports.has_pytest:
+            named[PYTEST.name] = reports.pytest.tests
+        if reports.node is not None:
+            named[NODE_TEST.name] = reports.node
+        if not named and reports.junit is not None:
+            counted = sum(count.ran + count.skipped for count in record.counts)
+            is_whole = reports.junit.whole and len(reports.junit.endings) >= counted
+            return reports.junit.model_copy(update={"whole": is_whole})
+        seen = {count.runner for count in record.counts}
+        seen |= {call.runner.name for call in self._calls if call.tests}
+        tests = together(named, seen)
+        if tests is None or output.whole:
+            return tests
+        return tests.model_copy(update={"whole": False})
+
+    def _module_folders(self) -> list[Path]:
+        """Return the folders in which modules of unittest may lie: that of the command, and those that it names."""
+        arguments = [word for call in self._calls if call.runner is UNITTEST for word in call.arguments]
+        folders = (self._folder / word for word in arguments if not word.startswith("-"))
+        return [self._folder, *(folder for folder in folders if folder.is_dir())]
 
 
 def _is_go_frame(line: bytes) -> bool:
@@ -159,26 +221,17 @@ def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*found, *_VARYING.findall(texts))))
 
 
-def record_of(
-    output: Output, calls: Sequence[Call], texts: str, *, reported: bool = False, names_go: bool = False
-) -> tuple[SuiteRecord, list[str]]:
-    """Return what an output tells, and the ids of the tests of go and cargo that it names.
-
-    `reported`: the plugin of pytest counts; `names_go`: `go test` was asked for names.
-    """
+def record_of(output: Output, calls: Sequence[Call], texts: str, *, reported: bool = False) -> SuiteRecord:
+    """Return what an output tells of the tests. `reported`: the plugin of pytest counts its own."""
     filters = filters_of(calls, texts)
-    ended_early, cargo_ids = _of_cargo(output.text)
-    record = SuiteRecord(
+    return SuiteRecord(
         counts=tuple(_counts(output, reported=reported)),
-        ended_early=ended_early,
+        ended_early=started_and_ended(output.text),
         filters=filters,
         varying=any(map(_VARYING.fullmatch, filters)) or "-o" in filters,
         quiet=_QUIET.search(texts) is not None,
         whole=output.whole,
     )
-    if not output.whole:
-        return record, []
-    return record, [*_go_ids(output.text, asked=names_go or _shows_go_tests(texts)), *cargo_ids]
 
 
 def _counts(output: Output, *, reported: bool) -> Iterator[RunnerCount]:
@@ -199,53 +252,6 @@ def _counts(output: Output, *, reported: bool) -> Iterator[RunnerCount]:
                     failed=bool(summary.says),
                     certain=not (is_pytest and is_quoted),
                 )
-
-
-def _go_ids(output: str, *, asked: bool) -> list[str]:
-    """Return `go test package::Test` for each test; if go was `asked` for names, `go test package` for an unbuilt one."""
-    ids: list[str] = []
-    names: list[str] = []
-    for found in _GO_TEST.finditer(output) if asked or "=== RUN" in output else ():
-        if found["test"]:
-            names.append(found["test"])
-        else:
-            ids += [f"{GO}{found[3]}::{name}" for name in names]
-            ids += [f"{GO}{found[3]}"] if asked and found[0].endswith("failed]") else []
-            names = []
-    return ids
-
-
-def _of_cargo(output: str) -> tuple[str, list[str]]:
-    """Return a test program of cargo that started and printed no result, and the ids `tests/file.rs::module::test`.
-
-    The ids are relative to the package. There are none if output of tests is between the names. With `-q`, cargo
-    prints no names, and not which program it starts.
-    """
-    before, *parts = _CARGO_PROGRAM.split(output)
-    began, ended = len(_CARGO_BEGIN.findall(before)), len(CARGO_RESULT.findall(before))
-    ended_early = CARGO_TEST.name if 0 < ended < began else ""
-    ids: list[str] = []
-    is_legible = True
-    for target, text in zip(parts[::2], parts[1::2], strict=True):
-        results = [*CARGO_RESULT.finditer(text)]
-        names = _CARGO_TEST.findall(text)
-        if not results and _CARGO_BEGIN.search(text):
-            ended_early = ended_early or target or "doc"
-        if results and len(names) != sum(int(result[2]) + int(result[3]) for result in results):
-            is_legible = False
-        ids += [_cargo_id(target, name) for name in names]
-    return ended_early, ids if is_legible else []
-
-
-def _cargo_id(target: str | None, name: str) -> str:
-    """Return the id of a test of a target, or of the documentation if there is no target."""
-    if target:
-        return f"{target}::{name}"
-    documented = _CARGO_DOC.fullmatch(name)
-    if documented is None:
-        return f"doc::{name}"
-    # The line of a documentation test moves with the code above it, like the variant of a test.
-    return f"{documented[1]}::{documented[2] or 'doc'}[{documented[3]}]"
 
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:

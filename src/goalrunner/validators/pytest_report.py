@@ -1,0 +1,134 @@
+"""The reports that pytest writes for a check: the plugin that is handed to it, and what the reports tell."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from goalrunner.core.field_types import Frozen
+from goalrunner.core.verdict import CollectedTests, Ending
+from goalrunner.validators.collected_tests import TestNames, path_in_workspace
+
+LARGEST = 64_000_000
+"""Bytes of a report of pytest; some 300,000 tests."""
+_TESTS_FAILED = 1
+_ENDED = (0, _TESTS_FAILED, 5)
+"""Exit codes of a pytest that came to its end."""
+
+
+def reporting(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
+    """Write a plugin of pytest into a folder; return its name, and the line and environment in which pytest reports.
+
+    The plugin is also added to variables that the line sets itself: `PYTHONPATH=src pytest`. Raise OSError.
+    """
+    plugin = f"goal_report_{secrets.token_hex(8)}"
+    source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
+    # The name is not that of a file, so that pytest-cov does not count its lines.
+    (folder / f"{plugin}.py").write_text(f"exec(compile({source!r}, '<goal report>', 'exec'))\n", encoding="utf-8")
+    # Not in quotes: the line may be in quotes itself.
+    escaped_folder = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(folder))
+    command = re.sub(r"\bPYTHONPATH=", lambda name: f"{name[0]}{escaped_folder}{os.pathsep}", command)
+    command = re.sub(r"\bPYTEST_PLUGINS=", lambda name: f"{name[0]}{plugin},", command)
+    python_path = [*filter(None, [env.get("PYTHONPATH")]), str(folder)]
+    plugins = [*filter(None, [env.get("PYTEST_PLUGINS")]), plugin]
+    variables = {"PYTHONPATH": os.pathsep.join(python_path), "PYTEST_PLUGINS": ",".join(plugins)}
+    return plugin, command, {**env, **variables}
+
+
+class _File(Frozen):
+    """What one pytest process wrote. `root` is its root folder; `stopped` says why it ended early."""
+
+    root: str
+    stopped: str
+    endings: dict[str, Ending]
+    skipped_at: Mapping[str, str] = Field(default_factory=dict)
+    uncollected: tuple[str, ...] = ()
+    cut_short: bool = False
+    exit_status: int = 0
+
+
+@dataclass(frozen=True)
+class PytestReport:
+    """The tests of one check."""
+
+    files: int = 0
+    tests: CollectedTests = field(default_factory=CollectedTests)
+    stopped: str = ""
+    """Why pytest ended before its last test."""
+    unreadable: str = ""
+    """Why a file cannot be read."""
+    exit_statuses: tuple[int, ...] = ()
+    """The exit codes of the processes, by which their tests are explained."""
+
+    def number(self, *endings: Ending) -> int:
+        """Return how many tests ended in one of these ways."""
+        return sum(ending in endings for ending in self.tests.endings.values())
+
+    @property
+    def run(self) -> int:
+        """The number of tests that passed, failed, or failed as expected."""
+        return self.number("passed", "failed", "xfailed")
+
+    @property
+    def failed(self) -> int:
+        return self.number("failed")
+
+    @property
+    def skipped(self) -> int:
+        return self.number("skipped")
+
+    def problem(self, needed: int) -> str:
+        """Return why exit code 0 does not count; empty if it does. `needed` is the number of reports there must be."""
+        if self.unreadable:
+            return f"pytest's report is damaged: {self.unreadable}"
+        if self.failed:
+            return f"its report has {self.failed} failed"
+        if self.stopped:
+            return f"pytest was stopped before its end: {self.stopped}"
+        if self.files < needed:
+            ended = "was ended early (os._exit in the code under test?)"
+            return f"no pytest reported to the runner: it was not started, {ended}, or something else ran in its place"
+        return ""
+
+
+def read_reports(folder: Path, workspace: Path, needed: int = 0) -> PytestReport:
+    """Read every report in a folder; a test that is in several counts once, with its worst ending.
+
+    `needed` is the number of reports without which tests are missing.
+    """
+    found = TestNames()
+    statuses: list[int] = []
+    stopped = ""
+    for path in sorted(folder.glob("*.json")):
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return PytestReport(len(statuses), unreadable=f"it is not a file of at most {LARGEST // 1_000_000} MB")
+        try:
+            content = _File.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            return PytestReport(len(statuses), unreadable=str(error).partition("\n")[0])
+        statuses.append(content.exit_status)
+        stopped = stopped or content.stopped
+        _add(found, content, workspace)
+    found.whole = found.whole and len(statuses) >= needed
+    return PytestReport(len(statuses), found.collected, stopped, exit_statuses=tuple(statuses))
+
+
+def _add(found: TestNames, content: _File, workspace: Path) -> None:
+    """Add the tests of one process."""
+
+    def identifier(node: str) -> str:
+        file, mark, rest = node.partition("::")
+        return f"{path_in_workspace(file, content.root, workspace)}{mark}{rest}"
+
+    for node, ending in content.endings.items():
+        found.add(identifier(node), ending)
+    for node, path in content.skipped_at.items():
+        found.skipped_at[identifier(node)] = path_in_workspace(path, content.root, workspace)
+    is_complete = content.exit_status in _ENDED and not (content.uncollected or content.cut_short or content.stopped)
+    found.whole = found.whole and is_complete
