@@ -110,8 +110,12 @@ class ValidatorSpec(Frozen):
     """How often a red result is run again; green after red then counts as green. None: a third run decides if
     a validator was red and green on the same files; 0: it is red then.
     """
-    tests: Literal["required", "optional"] = "required"
-    """"optional": a test runner may run no test, or skip all of them."""
+    tests: Literal["optional"] | None = None
+    """"optional": its test runner may run no test, or skip all of them. None: that is red."""
+    fixes: tuple[fields.Text, ...] = ()
+    """Tests that must pass: tests/test_x.py::test_empty."""
+    known_failures: Literal["baseline"] | None = None
+    """"baseline": tests that failed before round 1 may go on failing."""
     expect: Expectation = Field(default_factory=Expectation)
 
     @model_validator(mode="after")
@@ -124,6 +128,9 @@ class ValidatorSpec(Frozen):
         if self.python is not None and self.expect != Expectation():
             message = "is for run alone; the Python callable itself returns whether it passed"
             raise InnerError(("expect",), message, key=True)
+        for key in ("fixes", "known_failures", "tests"):
+            if self.python is not None and getattr(self, key):
+                raise InnerError((key,), "is for run alone, whose test runner names its tests", key=True)
         return self
 
 
