@@ -11,6 +11,7 @@ from typing import Any
 
 from goalrunner.app.critic import critic_rule
 from goalrunner.app.external_agent import Finding
+from goalrunner.app.goal_files import goal_file_began, goal_file_ended
 from goalrunner.app.memory import recall
 from goalrunner.app.parts import Notifier, make_parts
 from goalrunner.app.preflight import checks_line, undo_interrupted
@@ -24,6 +25,7 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import GoalCreated, GoalRecord, RunRules, RunStarted
 from goalrunner.core.goal import Goal
+from goalrunner.core.labels import Label
 from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.prompts import Prompts
@@ -61,6 +63,8 @@ class PreparedRun:
         """Write outcome.json from the present state, and return its content."""
         outcome = self.run.outcome().model_dump(mode="json")
         self.folder.write_outcome(outcome)
+        if goal_file := self.config.options.goal_file:
+            goal_file_ended(self.config.home, goal_file, self.folder.run_id)
         return outcome
 
 
@@ -145,7 +149,8 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         prepared = open_run(config, findings, folder)
         try:
             now = prepared.run.parts.clock.now()
-            started = _run_started(prepared, now, run_notes(findings, config.agent))
+            changed = _goal_file_changed(config, run_id)
+            started = _run_started(prepared, now, (*run_notes(findings, config.agent), *changed), bool(changed))
             prepared.run.start(_goal_created(prepared, now), started, earlier, asked=options.prompt or "")
         except BaseException:
             prepared.close()
@@ -193,15 +198,31 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     return GoalCreated(goal=record, plan=plan)
 
 
-def _run_started(prepared: PreparedRun, now: datetime, notes: tuple[str, ...]) -> RunStarted:
+def _goal_file_changed(config: RunConfig, run_id: str) -> tuple[str, ...]:
+    """Return a note if the goal file was changed while the last run with it worked; record the start of this run."""
+    options = config.options
+    if options.goal_file is None or not options.keeps_run:
+        return ()
+    before = goal_file_began(config.home, options.goal_file, run_id)
+    return (
+        (f"{options.goal_file.name} was changed while run {before} worked; check it: goal diff {before}",)
+        if before
+        else ()
+    )
+
+
+def _run_started(
+    prepared: PreparedRun, now: datetime, notes: tuple[str, ...], goal_changed: bool = False
+) -> RunStarted:
     config = prepared.config
+    labels = (*config.labels, Label.GOAL_CHANGED) if goal_changed else config.labels
     goal, options = config.goal, config.options
     return RunStarted(
         **asdict(_place_of(config)),
         models=config.model_names,
         agent_command=config.agent.words if config.agent else "",
         version=VERSION,
-        labels=config.labels,
+        labels=tuple(dict.fromkeys(labels)),
         check_environment=config.check.kind if config.check else "",
         checks=checks_line(goal, config.check) if config.check else "",
         notes=(

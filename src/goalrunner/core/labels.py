@@ -153,8 +153,8 @@ EXPLANATIONS = {
         "Install the Stop hook before the session begins.",
     ),
     Label.GOAL_CHANGED: Explanation(
-        "The goal file is not the one that the session began with; `goal show` shows the goal of this run.",
-        "Begin a new session after a change of the goal.",
+        "The goal file was changed while the session, or the last run with it, worked; `goal show` shows the goal of this run.",
+        "Check the file with `git diff`; the next run without a further change has no label.",
     ),
     Label.RESTS_ON_REPORTS: Explanation(
         "There is no validator: the evidence is what the agent reports about its own work.",
