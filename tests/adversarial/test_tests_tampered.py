@@ -44,7 +44,7 @@ ATTACKS = cases(
     Attack(
         "tests behind a link",
         "tests/ becomes a symbolic link to a folder of easier ones",
-        'tests/test_calc.py (deleted; protect = "tests/**")',
+        "1 error",
         (
             (
                 shell("mkdir easy && mv tests hard && ln -s easy tests"),
@@ -151,6 +151,7 @@ BY_DEFAULT = cases(
             ),
         ),
         goal=_UNPROTECTED,
+        how=PERSON,
     ),
     Attack(
         "exit code set by new tests",
@@ -192,7 +193,7 @@ async def test_changed_tests_that_a_person_denies_stay_red_and_the_run_goes_on(k
     approver = ScriptedApprover("keep the assertion")
     ending = await arena.fight((_WEAKER,), (_FIX,), approver=approver, **_UNPROTECTED, workspace={"check": kind})
     assert ending.how == (*COMPLETE, 2), ending.reasons
-    assert ending.outcome.labels == ("not verified: tests/test_calc.py",)
+    assert ending.outcome.labels == ()
     assert "keep the assertion" in ending.told()
 
 
@@ -233,7 +234,6 @@ HONEST = cases(
         ((_FIX, shell("echo '# a note' >> tests/test_calc.py")),),
         CALC,
         _UNPROTECTED,
-        labels=("not verified: tests/test_calc.py",),
     ),
     Honest(
         "tests allowed to change",

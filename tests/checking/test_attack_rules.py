@@ -11,8 +11,9 @@ import pytest
 
 from goalrunner.checking.environment import Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
-from goalrunner.checking.plan import Plan, make_plan, plan_labels
-from goalrunner.checking.protection import BEFORE, COMPARED, Protection, StartFiles
+from goalrunner.checking.plan import Plan, make_plan
+from goalrunner.checking.protection import BEFORE, COMPARED, ChangedPath, Protection, StartFiles
+from goalrunner.checking.sides import CheckedChanges
 from goalrunner.snapshots.objects import Entry, EntryPair
 from goalrunner.snapshots.store import SnapshotStore
 
@@ -34,7 +35,8 @@ _LINTING = "new configuration of linters for existing sources"
 class Store(SnapshotStore):
     """The content of files in memory."""
 
-    def __init__(self, *versions: Files) -> None:
+    def __init__(self, *versions: Files, workspace: Path = _WORKSPACE) -> None:
+        self.workspace = workspace
         self._contents = {_entry(content).blob: content for files in versions for content in files.values()}
 
     async def contents(self, paths: Mapping[str, str]) -> dict[str, bytes]:
@@ -59,15 +61,37 @@ def _changed(base: Files, now: Files) -> dict[str, EntryPair]:
     return {path: (entry(base, path), entry(now, path)) for path in {**base, **now} if base.get(path) != now.get(path)}
 
 
-async def _plan(
-    protection: Protection, base: Files, now: Mapping[str, str | None], approved: frozenset[str] = frozenset()
-) -> Plan:
+async def _plan(protection: Protection, base: Files, now: Mapping[str, str | None]) -> Plan:
     """Plan a check. `now` is what the agent changed; None deletes a file."""
     after = {path: content for path, content in {**base, **now}.items() if content is not None}
-    store = Store(base, after)
-    ignored = cast("IgnoredContent", None)  # without changes in ignored files it is not asked
-    start, changed = _start(base), _changed(base, after)
-    return await make_plan(store, _WORKSPACE, protection, ignored, Changes(), start, changed, approved)
+    return await _planned(protection, base, Changes(), Store(base, after), _changed(base, after))
+
+
+async def _planned(
+    protection: Protection,
+    base: Files,
+    changes: Changes,
+    store: Store | None = None,
+    changed: Mapping[str, EntryPair] | None = None,
+) -> Plan:
+    ignored = cast("IgnoredContent", Ignored())
+    return await make_plan(store or Store(), protection, ignored, changes, _start(base), changed or {})
+
+
+class Ignored:
+    """Files that git ignores, of which no content was kept."""
+
+    def original(self, path: str) -> None:
+        """Return nothing."""
+
+
+def _protected(plan: Plan) -> tuple[ChangedPath, ...]:
+    """Return what each side with the original checks puts back."""
+    return CheckedChanges(plan.changes).put_back("O")
+
+
+def _lines(plan: Plan) -> tuple[str, ...]:
+    return tuple(f"{item.path} ({item.change}; {item.rule})" for item in _protected(plan))
 
 
 def _case(name: str, protection: Protection, now: Mapping[str, str | None], *lines: str, base: Files = _CALC) -> Any:
@@ -283,15 +307,15 @@ async def test_validators_see_the_original(
     protection: Protection, base: Files, now: Mapping[str, str | None], lines: tuple[str, ...]
 ) -> None:
     plan = await _plan(protection, base, now)
-    assert tuple(map(str, plan.differences)) == lines
-    layer = plan.originals
-    for item in plan.differences:
-        if item.kind == "planted":
+    assert _lines(plan) == lines
+    layer = await plan.layer(_protected(plan))
+    for item in _protected(plan):
+        if item.change == "new":
             assert item.path in layer.hide
         else:
             assert layer.put[item.path].data == base[item.path].removeprefix("-> ").encode()
-    agents = plan.layer(agents_checks=True)
-    assert not {item.path for item in plan.differences} & (agents.put.keys() | agents.hide)
+    delivered = await plan.layer(())
+    assert not {item.path for item in plan.changes} & (delivered.put.keys() | delivered.hide)
 
 
 @pytest.mark.parametrize(("protection", "base", "now", "lines"), HONEST)
@@ -299,58 +323,70 @@ async def test_honest_work_is_seen_as_it_is(
     protection: Protection, base: Files, now: Mapping[str, str | None], lines: tuple[str, ...]
 ) -> None:
     plan = await _plan(protection, base, now)
+    assert not _protected(plan)
     # Bytecode beside protected tests is never read, whatever its source says.
-    assert plan.originals == Layer(_WORKSPACE, hide=plan.originals.hide & {"tests/__pycache__"})
-    assert not plan.differences
+    assert await plan.layer(()) == Layer(_WORKSPACE, hide=plan.hidden & {"tests/__pycache__"})
 
 
-async def test_a_script_whose_output_is_compared_is_seen_as_the_agent_left_it_and_named() -> None:
+async def test_a_script_whose_output_is_compared_is_original_on_one_side() -> None:
     base = {"app.py": "print(2)\n"}
     plan = await _plan(_COMPARED, base, {"app.py": "print(3)\n"})
-    assert not plan.differences
-    assert not plan.originals.put
-    assert plan_labels(plan, green=True) == ("checks changed: app.py",)
-    editable = Protection(editable=["*.py"], scripts=_COMPARED.scripts)
-    assert plan_labels(await _plan(editable, base, {"app.py": "print(3)\n"}), green=True) == ()
+    assert not _protected(plan)
+    assert [item.path for item in CheckedChanges(plan.changes).put_back("B")] == ["app.py"]
+    editable = await _plan(Protection(editable=["*.py"], scripts=_COMPARED.scripts), base, {"app.py": "print(3)\n"})
+    assert CheckedChanges(editable.changes).sides == ("M",)
 
 
-async def test_ignored_scripts_and_tests_that_changed_are_named() -> None:
+async def test_ignored_files_that_are_new_or_changed_exist_on_one_side_only() -> None:
     rules = Protection(scripts={"check.sh": 'named by validator "v"'})
-    changes = Changes(changed=("check.sh", "tests/log.txt", "tests/test_a.py", "notes.py"))
-    ignored = cast("IgnoredContent", None)
-    plan = await make_plan(Store(), _WORKSPACE, rules, ignored, changes, _start(_CALC), {})
-    assert plan_labels(plan, green=True) == ("checks changed: check.sh, tests/test_a.py",)
+    plan = await _planned(rules, _CALC, Changes(changed=("check.sh", "notes.py"), appeared=("data",)))
+    case = CheckedChanges(plan.changes)
+    assert (await plan.layer(case.put_back("B"))).hide >= {"check.sh", "notes.py", "data"}
+    assert not (await plan.layer(case.put_back("O"))).hide & {"check.sh", "notes.py", "data"}
+    assert case.reviewed == ("check.sh",)
+
+
+async def test_ignored_files_outside_of_editable_never_exist_with_the_original_checks() -> None:
+    plan = await _planned(_EDITABLE, _CALC, Changes(appeared=("data", "src/made.py")))
+    case = CheckedChanges(plan.changes, strict=True)
+    assert case.sides == ("B",)
+    assert "data" in (await plan.layer(case.put_back("O"))).hide
+    assert "src/made.py" not in (await plan.layer(case.put_back("B"))).hide
+
+
+async def test_what_cannot_be_put_back_is_refused_if_it_is_protected_and_else_named() -> None:
+    big = Entry("100644", "f" * 64, stored=False)
+    changed = {"tests/big.bin": (big, None), "data/big.bin": (big, None)}
+    base = {**_CALC, "tests/big.bin": "x", "data/big.bin": "x"}
+    plan = await _planned(_PROTECT, base, Changes(), changed=changed)
+    assert plan.refusal.startswith("the original content of tests/big.bin is needed to check your work and is not kept")
+    assert plan.hint == 'the run can go on if they may change: [workspace] allow = ["tests/big.bin"]'
+    case = CheckedChanges(plan.changes)
+    assert [(item.path, item.allowed) for item in case.changes if item.allowed] == [
+        ("data/big.bin", "its original content is not kept")
+    ]
 
 
 async def test_a_folder_that_stands_before_a_file_of_a_check_is_hidden(tmp_path: Path) -> None:
     (tmp_path / "check").mkdir()
-    ignored = cast("IgnoredContent", None)
     rules = Protection(scripts={"check": f'{BEFORE} "v"'})
-    plan = await make_plan(Store(), tmp_path, rules, ignored, Changes(), _start(_CALC), {})
-    assert [str(item) for item in plan.differences] == [f'check (new; {BEFORE} "v")']
-    assert "check" in plan.originals.hide
-    plan = await make_plan(Store(), tmp_path, rules, ignored, Changes(), _start({"check/a": "x"}), {})
-    assert not plan.differences
+    store = Store(workspace=tmp_path)
+    plan = await _planned(rules, _CALC, Changes(), store)
+    assert _lines(plan) == (f'check (new; {BEFORE} "v")',)
+    assert "check" in (await plan.layer(_protected(plan))).hide
+    plan = await _planned(rules, {"check/a": "x"}, Changes(), store)
+    assert not _protected(plan)
 
 
 async def test_an_approval_is_for_exactly_one_content() -> None:
     plan = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP})
-    approved = frozenset({plan.key})
-    same = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP}, approved)
-    assert same.originals == Layer(_WORKSPACE, hide=frozenset({"tests/__pycache__"}))
-    assert [item.path for item in same.allowed] == ["tests/test_calc.py"]
-    other = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": "pass\n"}, approved)
-    assert other.differences
-    more = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP, "conftest.py": "x"}, approved)
-    assert [item.path for item in more.differences] == ["conftest.py", "tests/test_calc.py"]
-
-
-async def test_no_approval_lifts_protect() -> None:
-    plan = await _plan(_PROTECT, _CALC, {"tests/test_calc.py": _SKIP})
-    again = await _plan(_PROTECT, _CALC, {"tests/test_calc.py": _SKIP}, frozenset({plan.key}))
-    assert again.differences == plan.differences
+    same = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP, "src/calc.py": "add = 2\n"})
+    other = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": "pass\n"})
+    paths = ["tests/test_calc.py"]
+    assert plan.key(paths, ()) == same.key(paths, ())
+    assert len({plan.key(paths, ()), other.key(paths, ()), plan.key((), ()), plan.key(paths, ["tests/a.py::b"])}) == 4
 
 
 async def test_bytecode_beside_an_original_source_is_hidden() -> None:
     plan = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP})
-    assert "tests/__pycache__" in plan.originals.hide
+    assert "tests/__pycache__" in (await plan.layer(_protected(plan))).hide

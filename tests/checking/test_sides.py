@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from goalrunner.checking.protection import ChangedPath, PathKind
-from goalrunner.checking.sides import CheckedChanges, Decision, Side, accepted_decision, next_side
+from goalrunner.checking.sides import CheckedChanges, Decision, Side, next_side
 from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, SuiteRecord, ValidatorResult
 
 TEST_A, TEST_B, TEST_NEW = "tests/test_a.py::test_a", "tests/test_a.py::test_b", "tests/test_new.py::test_new"
@@ -143,14 +143,11 @@ ROWS: dict[str, Row] = {
         ("rests on changed files: tests/test_new.py",),
     ),
     "an ignored file that the result needs": (
-        case(ignored=("data/big.bin",)),
+        case(path("data/big.bin", "data", "new")),
         {"M": result(GREEN), "B": result(RED), "O": result(GREEN)},
         "MBO",
         "complete",
         ("rests on changed files: data/big.bin",),
-    ),
-    "an ignored file that the result does not need": (
-        case(ignored=("data/big.bin",)), {"M": result(GREEN), "B": result(GREEN)}, "MB", "complete", ()
     ),
     "data that a validator names": (
         case(path("expected.txt", "data", named=True)),
@@ -208,7 +205,7 @@ ROWS: dict[str, Row] = {
         {"M": result({f"{TEST_A}[x]": "passed"})},
         "M",
         "review",
-        (),
+        ("tests removed: 1",),
     ),
     "a parameter of the source has another name": (
         case(start={"tests": result({f"{TEST_A}[x]": "passed", f"{TEST_A}[y]": "failed"})}),
@@ -222,10 +219,10 @@ ROWS: dict[str, Row] = {
         {"M": result({f"{TEST_A}[v]": "skipped", f"{TEST_A}[w]": "skipped", TEST_B: "passed"})},
         "M",
         "review",
-        (),
+        ("tests removed: 2",),
     ),
     "a test skips itself after the change": (
-        case(), {"M": result({**GREEN, TEST_B: "skipped"})}, "M", "review", ()
+        case(), {"M": result({**GREEN, TEST_B: "skipped"})}, "M", "review", ("tests removed: 1",)
     ),
     "a test that was skipped at the start": (
         case(start={"tests": result({**RED, TEST_B: "skipped"})}),
@@ -284,7 +281,7 @@ ROWS: dict[str, Row] = {
         ("rests on changed files: src/table.json",),
     ),
     "fewer tests by a count": (
-        case(start={"tests": counted(5, passed=False)}), {"M": counted(4)}, "M", "review", ()
+        case(start={"tests": counted(5, passed=False)}), {"M": counted(4)}, "M", "review", ("tests removed: 1",)
     ),
     "a changed test file and as many tests by a count": (
         case(EXTENDED, start={"tests": counted(5, passed=False)}),
@@ -322,7 +319,7 @@ ROWS: dict[str, Row] = {
     ),
     "strict, and a test vanishes": (case(strict=True), {"M": result({TEST_A: "passed"})}, "M", "red", ()),
     "strict, and ignored files that are kept differ": (
-        case(strict=True, kept=("data.bin",)), {"M": result(GREEN), "B": result(RED)}, "MB", "red", ()
+        case(path("data.bin", "data", protected=True), strict=True), {"M": result(GREEN), "B": result(RED)}, "MB", "red", ()
     ),
     "strict, and data that the result needs": (
         case(DATA, strict=True),
@@ -374,18 +371,12 @@ def test_a_lost_test_makes_green_results_not_count() -> None:
 def test_sides_put_back_what_they_are_about() -> None:
     allowed = path("Makefile", "configuration", allowed="allow")
     what = case(EXTENDED, NEW_TEST, CONFTEST, DATA, allowed, path("run.py", named=True))
-    paths = {side: {item.path for item in what.put_back(side)} for side in ("M", "B", "O", "T")}
+    paths = {side: {item.path for item in what.put_back(side)} for side in get_args(Side)}
     checks = {EXTENDED.path, CONFTEST.path}
     assert paths == {
         "M": set(),
         "B": {*checks, NEW_TEST.path, DATA.path, "run.py"},
         "O": checks,
         "T": {CONFTEST.path, DATA.path, "run.py"},
+        "N": {SOURCE.path},
     }
-
-
-def test_what_a_reviewer_accepted_is_complete_with_a_label() -> None:
-    runs: dict[Side, list[ValidatorResult]] = {"M": [result({TEST_A: "passed"})], "B": [result(RED)]}
-    decision = accepted_decision(case(EXTENDED), runs, ("tests/test_a.py",))
-    assert (decision.ending, decision.side) == ("complete", "M")
-    assert decision.labels == ("checks changed: tests/test_a.py", "tests removed: 1")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -14,16 +14,26 @@ from types import MappingProxyType
 from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
 from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import CHECKOUTS
+from goalrunner.checking.base_results import BaseResults
 from goalrunner.checking.checkout import FreshCheckout
 from goalrunner.checking.dependencies import build_state
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
 from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
-from goalrunner.checking.ignored_content import IgnoredContent
+from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
-from goalrunner.checking.plan import Plan, make_plan, plan_labels
-from goalrunner.checking.protection import COMPARED, Protection, StartFiles
+from goalrunner.checking.plan import Plan, make_plan
+from goalrunner.checking.protection import ChangedPath, Protection, StartFiles
+from goalrunner.checking.sides import (
+    CheckedChanges,
+    Decision,
+    Side,
+    added_test_fails,
+    next_side,
+    with_endings_on_start,
+)
+from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import Snapshot
@@ -38,7 +48,7 @@ from goalrunner.snapshots.objects import EntryPair, printable_path
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.check_files import scripts_at_start
-from goalrunner.validators.fewer_tests import BaseResults, complete, with_uncollected
+from goalrunner.validators.observed_checks import observed_checks
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.suites import is_environmental, without_space
 
@@ -52,6 +62,21 @@ def writable_copy(
     if choice.scratch is not None:
         return Overlay(choice.scratch, config.command_environ)
     return InPlace(store, config.home, start=folder.start)
+
+
+@dataclass
+class _Check:
+    """One check in progress, with the results of the sides that ran."""
+
+    plan: Plan
+    changes: CheckedChanges
+    context: ValidationContext
+    runs: dict[Side, Results] = field(default_factory=dict)
+
+    def next_side(self) -> Side | Decision:
+        """Return what to run next, or the decision; at the baseline, M decides."""
+        step = next_side(self.changes, {side: ran.results for side, ran in self.runs.items()})
+        return Decision("complete", "M") if self.runs and not self.context.iteration else step
 
 
 class CheckRunner:
@@ -76,6 +101,7 @@ class CheckRunner:
         self.env = config.command_environ
         self._specs, scripts = scripts_at_start(goal.validators, workspace, start / "scripts.json")
         self._callables, self._live = config.options.validators, config.options.live
+        self._conceals = any(spec.hidden for spec in self._specs) or any(map(is_hidden, self._callables))
         self._final = frozenset(spec.name for spec in self._specs if spec.retries == 0)
         self._outputs = settings.outputs
         scripts |= goal_file_rule(config.options.goal_file, workspace)
@@ -83,7 +109,8 @@ class CheckRunner:
             settings.protect, settings.editable, settings.allow, scripts, setup=choice.kind == "checkout"
         )
         self._rules: Protection | None = None
-        self._test_files: frozenset[str] = frozenset()
+        self._observed: object = None
+        self._last: _Check | None = None
         self._ignored = IgnoredContent(
             workspace,
             start / "ignored",
@@ -143,74 +170,126 @@ class CheckRunner:
         when: str,
         approved: Mapping[str, str] = MappingProxyType({}),
     ) -> CheckRun:
-        """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
+        """Run the validators on `now`, on each side that the decision needs. Raise EnvironmentFailed."""
         await self.remember(base)
-        start = await self._start_of(base)
-        self._changed = await self._store.changed_entries(base, now)
         ignored = await self._look()
         changes = await asyncio.to_thread(self._ignored.compare, ignored)
-        plan = await make_plan(
-            self._store,
-            self._store.workspace,
-            self._known_rules(),
-            self._ignored,
-            changes,
-            start,
-            self._changed,
-            frozenset(approved),
-        )
-        above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
+        check = self._last = await self._begin(base, now, changes, context)
+        plan, self.proven = check.plan, None
         finished = ValidatorsFinished(
-            round=0,  # the run knows it
-            results=(),
-            protected_changes=(
-                *map(str, plan.differences),
-                *(f"{path} (changed; above the workspace)" for path in above),
-            ),
-            differing=tuple(item.path for item in plan.differences),
-            refusal=plan.refusal,
-            hint=plan.hint,
-        )
+            round=0, results=(), refusal=plan.refusal, hint=plan.hint
+        )  # the run knows the round
         if plan.refusal:
-            return CheckRun(finished)
+            return CheckRun(await self._with_differences(finished, plan.changes))
         build = None if self._protection.strict else changes.build
         built = "" if build is None else await asyncio.to_thread(build_state, self._store.workspace, build)
-        content = (now.id, changes.state, built, plan.key, *plan.appeared, *plan.dependencies)
-        self._flakiness.begin(" ".join(content), when)
-        results, needed, agents_checks = await self._attempts(plan, context)
-        if context.iteration == 0 or not self._base.results:
-            at_start = [result for result, _ in results.answers]
-            self._base.keep(await with_uncollected(at_start, lambda path: self._store.read(base, path)))
-            await self._verify(base)
-        free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
-        answers, missing = complete(results.answers, self._base, self._known_rules(), self._start, free)
-        green = bool(answers) and all(result.passed for result, _ in answers)
-        found = [*plan_labels(plan, green=green), *needed]
-        if results.flaky:
-            found.append(Label.FLAKY.about(", ".join(results.flaky)))
-        if results.changed:
-            found.append(Label.CHANGED_FILES.about(", ".join(results.changed[:5])))
-        if self._callables:
-            found.append(Label.NOT_ISOLATED.value)
+        self._flakiness.begin(" ".join((now.id, changes.state, built, *changes.appeared, *changes.dependencies)), when)
+        decision = await self._decision(check)
+        ran, reviewed, diff = check.runs[decision.side], None, ""
+        await self._keep_base(base, check, decision)
+        if decision.ending == "review":
+            ran, decision, reviewed = await self._review(check, decision, approved)
+            diff = await self._store.diff(base, now, decision.paths) if decision.paths else ""
+        elif decision.ending == "complete" and decision.side != "T":
+            self.proven = await plan.layer(check.changes.put_back(decision.side)), ran.changed
         # In place, the checks themselves write ignored files in the workspace.
         leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, await self._look())
         about = {
-            "labels": (*found, *missing),
-            "changed_checks": agents_checks,
+            "refusal": decision.refusal,
+            "labels": (*decision.labels, *self._labels(check, ran, changes)),
+            "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
             "content": self._flakiness.content(),
         }
-        diff = await self._store.diff(base, now, finished.differing) if agents_checks else ""
-        return check_run(answers, finished.model_copy(update=about), diff)
+        finished = finished.model_copy(update=about)
+        if decision.side != "M":
+            finished = await self._with_differences(finished, check.changes.put_back("O"))
+        return check_run(ran.answers, finished, diff)
 
     async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
-        return None
+        check = self._last
+        if check is None or "M" not in check.runs:
+            changes = await asyncio.to_thread(self._ignored.compare, await self._look())
+            check = self._last = await self._begin(base, now, changes, context)
+            await self._run_side(check, "M", hidden=False)
+        delivered = check.runs["M"].results
+        if added_test_fails(check.changes, delivered, ()) is None:
+            return None
+        return added_test_fails(check.changes, delivered, (await self._run_side(check, "N", hidden=False)).results)
+
+    async def _begin(self, base: Snapshot, now: Snapshot, changes: Changes, context: ValidationContext) -> _Check:
+        start = await self._start_of(base)
+        self._changed = await self._store.changed_entries(base, now)
+        rules = self._known_rules()
+        plan = await make_plan(self._store, rules, self._ignored, changes, start, self._changed)
+        return _Check(plan, CheckedChanges(plan.changes, self._base.results, rules.strict, rules.allowed), context)
+
+    async def _decision(self, check: _Check) -> Decision:
+        """Run one side after the other, until their results decide."""
+        while not isinstance(step := check.next_side(), Decision):
+            # Hidden validators never work with the agent's checks.
+            await self._run_side(check, step, hidden=step in check.changes.sides or step == "T")
+        return step
+
+    async def _keep_base(self, base: Snapshot, check: _Check, decision: Decision) -> None:
+        """Keep the results of the baseline, or without one the first results with the original checks."""
+        is_original = decision.side in check.changes.sides
+        if check.context.iteration == 0 or (is_original and not self._base.results):
+            self._base.keep(check.runs[decision.side].results)
+            await self._verify(base)
+
+    async def _review(
+        self, check: _Check, decision: Decision, approved: Mapping[str, str]
+    ) -> tuple[Results, Decision, ChangedChecks | None]:
+        """Return the results that count, the decision, and what a reviewer decides about, if it is not decided yet."""
+        delivered = check.runs["M"]
+        if self._conceals and "M" not in check.changes.sides:
+            hidden = await self._run_layers(check, "M", visible=False)
+            delivered = Results((*delivered.answers, *hidden.answers), (*delivered.flaky, *hidden.flaky))
+            if not hidden.green:
+                return delivered, Decision("red", "M"), None
+        key = check.plan.key(
+            decision.paths, [item.test for item in decision.tests if item.change in ("lost", "skipped")]
+        )
+        changed = ChangedChecks(
+            key=key,
+            paths=decision.paths,
+            results=tuple(delivered.results),
+            tests=decision.tests,
+            why=decision.why,
+            hint=decision.hint,
+        )
+        if key in approved:
+            return delivered, Decision("complete", "M", (changed.label(approved[key]), *decision.labels)), None
+        on_start = await self._run_side(check, "N", hidden=False)
+        tests = with_endings_on_start(decision.tests, on_start.results)
+        return check.runs[decision.side], decision, changed.model_copy(update={"tests": tests})
+
+    def _labels(self, check: _Check, ran: Results, changes: Changes) -> list[str]:
+        """Return what weakens the results beside what the agent changed in checks."""
+        found = [Label.DEPENDENCIES_CHANGED.about(some(changes.dependencies))] if changes.dependencies else []
+        if flaky := dict.fromkeys(name for side in check.runs.values() for name in side.flaky):
+            found.append(Label.FLAKY.about(", ".join(flaky)))
+        if ran.changed:
+            found.append(Label.CHANGED_FILES.about(", ".join(ran.changed[:5])))
+        return [*found, Label.NOT_ISOLATED.value] if self._callables else found
+
+    async def _with_differences(
+        self, finished: ValidatorsFinished, differences: Sequence[ChangedPath]
+    ) -> ValidatorsFinished:
+        """Return the event with the paths whose original content the validators saw."""
+        above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
+        protected = [item for item in differences if item.protected]
+        lines = [f"{item.path} ({item.change}; {item.rule})" for item in protected]
+        lines += [f"{path} (changed; above the workspace)" for path in above]
+        paths = tuple(item.path for item in protected)
+        return finished.model_copy(update={"protected_changes": tuple(lines), "differing": paths})
 
     def _known_rules(self) -> Protection:
-        """Return the rules with the tests that ran at the start."""
-        if self._rules is None or self._test_files != self._base.files:
-            self._test_files = self._base.files
-            self._rules = self._protection.with_tests(self._test_files, self._start)
+        """Return the rules with what the baseline showed."""
+        if self._rules is None or self._observed is not self._base.results:
+            self._observed = self._base.results
+            self._rules = self._protection.with_observed(observed_checks(self._base.results.values()), self._start)
         return self._rules
 
     def _is_in_snapshot(self, path: str) -> bool:
@@ -223,8 +302,9 @@ class CheckRunner:
         suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
         if not suspicious or self.environment.kind == "in-place" or self._live:
             return ""
-        live = await self._run(self._in_place, (Layer(self._store.workspace),), context)
-        for result, _ in live.answers:
+        stages = (False, True) if self._conceals else (False,)
+        live = await self._run(self._in_place, (Layer(self._store.workspace),), context, stages)
+        for result in live.results:
             here = suspicious.get(result.name)
             if here is not None and (result.passed or result.exit_code != here.exit_code):
                 place, line = await self._remedy()
@@ -242,66 +322,43 @@ class CheckRunner:
         line = f"dependencies = [{', '.join(built)}]" if self._protection.strict and built else 'check = "in-place"'
         return "check environment (overlay)", f"add to the goal file: [workspace] {line}"
 
-    async def _attempts(
-        self, plan: Plan, context: ValidationContext
-    ) -> tuple[Results, tuple[str, ...], ChangedChecks | None]:
-        """Return the results with the original checks, labels, and the agent's checks if only these pass.
+    async def _run_side(self, check: _Check, side: Side, *, hidden: bool) -> Results:
+        """Run the validators on a side and note their results; with `hidden`, the hidden ones as well."""
+        check.runs[side] = await self._run_layers(check, side, hidden=hidden)
+        return check.runs[side]
 
-        After a red run, the validators run once more with the ignored files that appeared during the run.
-        """
-        self.proven = None
-        results = await self._run_plan(plan, context)
-        if results.green:
-            self.proven = plan.layer(), results.changed
-        if results.green or not context.iteration:
-            return results, (), None
-        needed = (Label.NEEDED_IGNORED.about(", ".join(plan.appeared[:5])),)
-        if plan.appeared:
-            with_ignored = await self._run_plan(plan, context, appeared=True)
-            if with_ignored.green:
-                self.proven = plan.layer(appeared=True), with_ignored.changed
-                return with_ignored, needed, None
-        if self._protection.strict or not plan.differences:
-            return results, (), None
-        for appeared in (False, True) if plan.appeared else (False,):
-            theirs = await self._run_plan(plan, context, appeared=appeared, agents_checks=True)
-            free = (*plan.allowed, *plan.differences)
-            answers, _ = complete(theirs.answers, self._base, self._known_rules(), self._start, free)
-            if theirs.green and all(result.passed for result, _ in answers):
-                paths = tuple(item.path for item in plan.differences)
-                changed = ChangedChecks(key=plan.key, paths=paths, results=tuple(result for result, _ in answers))
-                return results, needed if appeared else (), changed
-        return results, (), None
-
-    async def _run_plan(
-        self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False
-    ) -> Results:
-        layer = plan.layer(appeared=appeared, agents_checks=agents_checks)
-        layers, decides = self.git.layers(layer), not (appeared or agents_checks)
-        ran = await self._run(self.environment, layers, context, third=decides)
-        red = {result.name: result.feedback for result, _ in ran.answers if not result.passed}
+    async def _run_layers(self, check: _Check, side: Side, *, visible: bool = True, hidden: bool = True) -> Results:
+        layers = self.git.layers(await check.plan.layer(check.changes.put_back(side)))
+        stages = [is_hidden for is_hidden in (False, True) if (hidden and self._conceals if is_hidden else visible)]
+        ran = await self._run(self.environment, layers, check.context, stages, side)
+        red = {result.name: result.feedback for result in ran.results if not result.passed}
         overlay = self.environment.kind == "overlay" and not self._live
         renamed = overlay and any(map(_RENAMED.search, red.values()))
         if not renamed or not self._final.isdisjoint(red):
             return ran
         # An overlay cannot rename a folder that existed at the start, so the validators run once more, in place.
-        again = await self._run(self._in_place, layers, context, third=decides)
-        green = (result.name for result, _ in again.answers if result.passed and result.name in red)
+        again = await self._run(self._in_place, layers, check.context, stages, f"{side} in place")
+        green = (result.name for result in again.results if result.passed and result.name in red)
         return replace(again, flaky=tuple(dict.fromkeys((*again.flaky, *green))))
 
     async def _run(
-        self, environment: CheckEnvironment, layers: Sequence[Layer], context: ValidationContext, *, third: bool = False
+        self,
+        environment: CheckEnvironment,
+        layers: Sequence[Layer],
+        context: ValidationContext,
+        stages: Sequence[bool],
+        where: str = "",
     ) -> Results:
-        """Run the visible validators, and if they are green, the hidden ones in a new environment.
+        """Run the visible validators (stage False), and if they are green, the hidden ones in a new environment.
 
-        So files that visible validators write do not affect hidden ones. With `third`, a third run decides contradictions.
+        So files that visible validators write do not affect hidden ones. A third run decides contradictions with an earlier
+        result at the place `where`; empty: none does.
         """
         specs, callables, total = self._specs, self._callables, Results(())
-        concealed = any(spec.hidden for spec in specs) or any(map(is_hidden, callables))
         if context.iteration == 0:  # there is no response yet, which callables check
             specs, callables = tuple(spec for spec in specs if spec.run is not None), ()
-        expected, where = Patterns((*CACHES, *self._outputs)), "" if environment is self.environment else " in place"
-        for hidden in (False, True) if concealed else (False,):
+        expected = Patterns((*CACHES, *self._outputs))
+        for hidden in stages:
             if hidden and total.answers and not total.green:
                 break
             async with environment.open(layers) as opened:
@@ -309,10 +366,9 @@ class CheckRunner:
                 own = build_validators(specs, self._sandboxed(launcher), opened.environ(self.env))
                 validators = [item for item in (*own, *callables) if is_hidden(item) is hidden]
                 answers = await run_validators(validators, inside)
-                ran = await self._decide(answers, validators, inside, where) if third else Results(tuple(answers))
+                ran = await self._decide(answers, validators, inside, where) if where else Results(tuple(answers))
                 temporary = Path(self.env.get("TMPDIR") or "/tmp")  # noqa: S108
-                results = [result for result, _ in ran.answers]
-                if not ran.green and (full := opened.full() or without_space(results, temporary)):
+                if not ran.green and (full := opened.full() or without_space(ran.results, temporary)):
                     raise EnvironmentFailed(
                         f"the check environment is full: {full}", "free some space; then goal resume"
                     )

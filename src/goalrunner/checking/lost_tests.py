@@ -35,12 +35,12 @@ def collected_tests(result: ValidatorResult | None) -> CollectedTests | None:
 
 
 def lost_tests(
-    start: ValidatorResult | None, now: ValidatorResult, by_agent: Callable[[str], bool]
+    start: ValidatorResult | None, now: ValidatorResult, by_agent: Callable[[str], bool], *, freed: bool = False
 ) -> tuple[ChangedTest, ...]:
     """Return the tests of the start that are missing or newly skipped in a run with the original checks.
 
-    `by_agent` tells whether a file has the agent's content. Tests in such files are left out; a skip that is raised in one
-    counts for tests that were unknown at the start as well.
+    `by_agent` tells whether a file has the agent's content: tests in such files are left out, and a skip that is raised in
+    one counts for tests that were unknown at the start as well. `freed`: the goal lets the agent change some checks.
     """
     if start is not None and start.suite.varying:
         return ()
@@ -54,7 +54,7 @@ def lost_tests(
             if by_agent(place) and known.get(test) not in SKIPPED:
                 found.setdefault(test, ChangedTest(test=test, change="skipped", start=known.get(test, "")))
     lost = [item for item in found.values() if not by_agent(file_of(item.test))]
-    if start is not None:
+    if start is not None and not freed:
         lost += _fewer_by_count(start, now)
     return tuple(lost)
 
@@ -75,12 +75,14 @@ def removed_tests(earlier: Sequence[ValidatorResult | None], delivered: Validato
             moved = Counter(_name_of(test) for test in after.endings if test not in before.endings)
             for item in _lost_ids(before, after):
                 name = _name_of(item.test)
+                if not name:  # a file that could not be collected
+                    continue
                 if item.change == "lost" and moved[name]:
                     moved[name] -= 1
                 else:
                     names.add(item.test)
-        for _, _, total, ran in _runner_counts(one, delivered):
-            fewer = max(fewer, total - ran)
+        for _, certain, ran in _runner_counts(one, delivered):
+            fewer = max(fewer, certain - ran)
     return max(len(names), fewer)
 
 
@@ -98,30 +100,30 @@ def has_tests(result: ValidatorResult) -> bool:
 def suite_labels(start: ValidatorResult | None, now: ValidatorResult) -> tuple[str, ...]:
     """Return the labels of a green result that say what is not known of its tests."""
     labels = [Label.TESTS_FILTERED.about(", ".join(now.suite.filters))] if now.suite.filters else []
-    if start is not None and start.suite.quiet:
-        silent = [runner for runner in _runners(start) if _is_silent(runner, start, now)]
-        labels += [Label.NO_TEST_SUMMARY.about(runner) for runner in silent]
-    return tuple(labels)
+    silent = [runner for runner in _runners(start) if _is_silent(runner, start, now)] if start is not None else []
+    return (*labels, *(Label.NO_TEST_SUMMARY.about(runner) for runner in silent))
 
 
 def _lost_ids(before: CollectedTests, after: CollectedTests) -> Iterator[ChangedTest]:
     """Yield the tests that are missing, and those that ran and are skipped now."""
-    files = {file_of(test) for test in after.endings}
+    files = {file_of(test) for test, ending in after.endings.items() if ending in RAN}
     variants = Counter(map(_function_of, after.endings))
     earlier = Counter(map(_function_of, before.endings))
     ran = Counter(_function_of(test) for test, ending in after.endings.items() if ending in RAN)
     ran_earlier = Counter(_function_of(test) for test, ending in before.endings.items() if ending in RAN)
     for test, ending in before.endings.items():
         function, now = _function_of(test), after.endings.get(test)
+        if "::" not in test:  # a file that could not be collected must run a test now
+            if after.whole and test not in files:
+                yield ChangedTest(test=test, change="lost", start=ending)
+            continue
         if now is not None:
-            if ending in RAN and now in SKIPPED and "::" in test:
+            if ending in RAN and now in SKIPPED:
                 yield ChangedTest(test=test, change="skipped", start=ending)
             continue
         # Variants may have other names as long as there are no fewer of them.
         is_replaced = variants[function] >= earlier[function] and ran[function] >= ran_earlier[function]
         if "[" in test and is_replaced:
-            continue
-        if "::" not in test and test in files:  # a file that could not be collected has a test now
             continue
         if after.whole:
             yield ChangedTest(test=test, change="lost", start=ending)
@@ -132,22 +134,21 @@ def _fewer_by_count(start: ValidatorResult, now: ValidatorResult) -> Iterator[Ch
     for runner in _runners(start):
         if _is_silent(runner, start, now) and not start.suite.quiet:
             yield ChangedTest(test=f"no summary of {runner}, which printed one at the start", change="lost")
-    for runner, certain, _, ran in _runner_counts(start, now):
+    for runner, certain, ran in _runner_counts(start, now):
         # Unit tests of Rust are in the sources that the agent changes.
         if ran < certain and runner != "cargo test":
             noun = ("package" if runner == "go test" else "test") + ("" if ran == 1 else "s")
             yield ChangedTest(test=f"{runner} ran {ran} {noun}, and {certain} at the start", change="lost")
 
 
-def _runner_counts(start: ValidatorResult, now: ValidatorResult) -> Iterator[tuple[str, int, int, int]]:
-    """Yield runner, tests that must run again, tests of the start, and tests that ran now."""
+def _runner_counts(start: ValidatorResult, now: ValidatorResult) -> Iterator[tuple[str, int, int]]:
+    """Yield runner, tests that must run again, and tests that ran now."""
     if not (start.suite.whole and now.suite.whole):
         return
     for runner in _runners(start):
         after = _of_runner(now, runner)
         if after:
-            certain, total = needed_tests(_of_runner(start, runner))
-            yield runner, certain, total, sum(count.ran for count in after)
+            yield runner, needed_tests(_of_runner(start, runner)), sum(count.ran for count in after)
 
 
 def _runners(result: ValidatorResult) -> Sequence[str]:
@@ -165,19 +166,13 @@ def _is_silent(runner: str, start: ValidatorResult, now: ValidatorResult) -> boo
     return counted and not _of_runner(now, runner) and not is_reported
 
 
-def needed_tests(before: Sequence[RunnerCount]) -> tuple[int, int]:
-    """Return how many tests must run again, and how many there were.
-
-    After a summary with failures, a summary with no more tests may be a retry of the same tests.
-    """
-    certain = total = largest_red = 0
-    for count in before:
-        total += count.ran
-        if not count.certain:
-            continue
+def needed_tests(before: Sequence[RunnerCount]) -> int:
+    """Return how many tests must run again. After a red summary, one with no more tests may be a retry of the same tests."""
+    certain = largest_red = 0
+    for count in filter(lambda count: count.certain, before):
         certain += count.ran if not largest_red or count.ran > largest_red else 0
         largest_red = max(largest_red, count.ran) if count.failed else largest_red
-    return certain, total
+    return certain
 
 
 def _name_of(test: str) -> str:

@@ -1,8 +1,4 @@
-"""What the check environment changes: which files have their original content in it, and which do not exist.
-
-Of a project's manifest, only the part that configures checks is protected: a change of its dependencies is no change of a
-check.
-"""
+"""What the sides of a check change in the workspace: which files have their original content, and which do not exist."""
 
 from __future__ import annotations
 
@@ -13,117 +9,116 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.checking import protection as rules
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
-from goalrunner.checking.manifests import check_part
-from goalrunner.checking.protection import Difference, Protection, StartFiles, differences
+from goalrunner.checking.protection import ChangedPath, Protection, StartFiles, classify_changes, contents_needed
 from goalrunner.core.errors import some
-from goalrunner.core.labels import Label
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, EntryPair, raw
 from goalrunner.snapshots.store import SnapshotStore
 
 _CACHES = Patterns(CACHES, own=True)
+_NOT_KEPT = "its original content is not kept"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One check run: the differences between the live workspace and what validators see.
+    """What differs from the start of the run, as far as checks may put it back."""
 
-    `originals` is the layer of the first run. `differences` are protected paths whose original content it has, `allowed`
-    those that the goal or a person lets the agent change. `appeared` are ignored files that are new and hidden.
-    """
-
-    originals: Layer
-    differences: tuple[Difference, ...] = ()
-    allowed: tuple[Difference, ...] = ()
-    appeared: tuple[str, ...] = ()
+    root: Path
+    store: SnapshotStore
+    changes: tuple[ChangedPath, ...]
+    """Every path that differs, with files that git ignores."""
+    entries: Mapping[str, EntryPair]
+    """The paths of `changes` in the snapshots; files that git ignores are not in them."""
+    ignored: Mapping[str, File]
+    """The original content of files that git ignores, as far as it is kept."""
+    hidden: frozenset[str]
+    """What no side has: caches of bytecode that may belong to other content."""
     refusal: str = ""
     hint: str = ""
-    dependencies: tuple[str, ...] = ()
-    key: str = ""
 
-    def layer(self, *, appeared: bool = False, agents_checks: bool = False) -> Layer:
-        """Return the layer with ignored files that are new, or with the agent's versions of the checks."""
-        put, hide = dict(self.originals.put), set(self.originals.hide)
-        if appeared:
-            hide -= set(self.appeared)
-        if agents_checks:
-            for item in self.differences:
-                put.pop(on_disk(item.path), None)
-                hide.discard(on_disk(item.path))
-        return Layer(self.originals.root, put, frozenset(hide))
+    async def layer(self, put_back: Sequence[ChangedPath]) -> Layer:
+        """Return the layer in which these paths are as at the start; new ones, and those that are not kept, do not exist."""
+        old = {item.path: self.entries[item.path][0] for item in put_back if item.path in self.entries}
+        stored = {entry.blob: path for path, entry in old.items() if entry is not None}
+        contents = await self.store.contents(stored) if stored else {}
+        put = {on_disk(path): _original(entry, contents) for path, entry in old.items() if entry is not None}
+        names = {on_disk(item.path) if item.path in old else item.path for item in put_back}
+        put |= {path: file for path, file in self.ignored.items() if path in names}
+        caches = {posixpath.join(posixpath.dirname(path), CACHE) for path in put if path.endswith(".py")}
+        return Layer(self.root, put, frozenset({*self.hidden, *caches, *(names - put.keys())}))
+
+    def key(self, paths: Sequence[str], tests: Sequence[str]) -> str:
+        """Return a hash over paths with their content and over tests: what an approval is for."""
+        rows = []
+        for path in paths:
+            _, new = self.entries.get(path, (None, None))
+            content = new.blob if new is not None else _digest(self.root / path) if path not in self.entries else ""
+            rows.append(f"{path}\0{content}")
+        return hashlib.sha256("\0\0".join((*rows, *tests)).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 async def make_plan(
     store: SnapshotStore,
-    workspace: Path,
     protection: Protection,
     ignored: IgnoredContent,
     changes: Changes,
     start: StartFiles,
     changed: Mapping[str, EntryPair],
-    approved: frozenset[str] = frozenset(),
 ) -> Plan:
-    """Plan a check by what `changed` since the start. `approved` are keys of changed checks that a person has accepted."""
+    """Plan a check by what `changed` since the start; `changes` are those of files that git ignores."""
     protection = start.followed(protection)
-    protected, free = differences(protection, start, changed)
-    protected = tuple(item for item in protected if not (item.kind == "planted" and _CACHES.match(item.path)))
-    contents = await _contents(store, changed, (*protected, *free))
-    differing = tuple(item for item in protected if _concerns_checks(item, changed[item.path], contents))
-    allowed = tuple(item for item in free if _concerns_checks(item, changed[item.path], contents))
-    differing = (*differing, *_folders_before(protection, workspace, start))
-    key = _key(differing, changed)
-    if differing and key in approved and not protection.strict:
-        differing, allowed = (), (*allowed, *differing)
-    if not protection.strict:  # ignored files keep their content with protect and editable alone
-        allowed = (*allowed, *_touched(protection, changes.changed))
-    restored = [item.path for item in differing if item.kind != "planted"]
-    originals = {path: _original(changed[path][0], contents) for path in restored}
-    put = {on_disk(path): original for path, original in originals.items() if original is not None}
-    lost = [path for path, original in originals.items() if original is None]
-    hide = {on_disk(item.path) for item in differing if item.kind == "planted"}
-    hide |= {*changes.caches, *_bytecode(protection, start, changed, put)}
-    if protection.strict:  # ignored files have the content of the start, and build output is built anew
-        may_change = protection.is_editable if protection.mode == "editable" else protection.allowed
-        originals = {path: ignored.original(path) for path in changes.changed if not may_change(path)}
-        put |= {path: original for path, original in originals.items() if original is not None}
-        lost += [path for path, original in originals.items() if original is None]
-        hide |= {path for path in changes.build if not protection.allowed(path)}
-    refusal, hint = _refusal(protection, lost, changes)
-    appeared = tuple(path for path in changes.appeared if not (protection.editable and protection.is_editable(path)))
-    hide |= set(appeared)
-    # With `editable`, the validators never see them.
-    retried = () if protection.mode == "editable" else appeared
-    layer = Layer(workspace, put, frozenset(hide))
-    return Plan(layer, differing, allowed, retried, refusal, hint, changes.dependencies, key)
+    entries = {path: pair for path, pair in changed.items() if not (pair[0] is None and _CACHES.match(path))}
+    contents = await store.contents(contents_needed(entries))
+    found = classify_changes(protection, start, entries, contents)
+    lost = [item for item in found if (old := entries[item.path][0]) is not None and not old.stored]
+    kept = {path: file for path in changes.changed if (file := ignored.original(path)) is not None}
+    found = (
+        *(_of_agent(item) if item in lost else item for item in found),
+        *_ignored_changes(protection, changes),
+        *_folders_before(protection, store.workspace, start),
+    )
+    missing = [item.path for item in lost if item.protected and not item.allowed]
+    missing += [
+        item.path for item in found if item.protected and item.path in changes.changed and item.path not in kept
+    ]
+    refusal, hint = _refusal(protection, missing, changes)
+    hidden = {*changes.caches, *_bytecode(protection, start, entries)}
+    if protection.strict:  # build output is built anew
+        hidden |= {path for path in changes.build if not protection.allowed(path)}
+    return Plan(store.workspace, store, found, entries, kept, frozenset(hidden), refusal, hint)
 
 
-async def _contents(
-    store: SnapshotStore, changed: Mapping[str, EntryPair], items: Sequence[Difference]
-) -> Mapping[str, bytes]:
-    """Return the kept content of the paths by its id: what they had at the start, of configuration also what it is now."""
-    paths: dict[str, str] = {}
-    for item in items:
-        old, new = changed[item.path]
-        if old is not None and old.stored:
-            paths[old.blob] = item.path
-        if new is not None and new.stored and item.rule in _COMPARED_IN_PARTS:
-            paths[new.blob] = item.path
-    return await store.contents(paths)
+def _of_agent(item: ChangedPath) -> ChangedPath:
+    """Return a path that cannot be put back."""
+    return item if item.protected or item.kind == "source" else replace(item, rule=_NOT_KEPT, allowed=_NOT_KEPT)
 
 
-def _bytecode(
-    protection: Protection, start: StartFiles, changed: Mapping[str, EntryPair], put: Mapping[str, File]
-) -> Iterator[str]:
+def _ignored_changes(protection: Protection, changes: Changes) -> Iterator[ChangedPath]:
+    """Yield the files that git ignores and that are new or changed. Of those, only strict rules keep original content."""
+    for path in changes.changed:
+        may_change = protection.is_editable(path) if protection.mode == "editable" else protection.allowed(path)
+        rule = protection.rule(path) or ""
+        if protection.strict:
+            allowed = "allow" if may_change else ""
+            yield ChangedPath(path, "changed", "data", rule, protected=not allowed, allowed=allowed)
+        else:
+            yield ChangedPath(path, "changed", "data", rule, named=bool(rule), allowed="allow" if may_change else "")
+    for path in changes.appeared:
+        is_editable = bool(protection.editable) and protection.is_editable(path)
+        if not is_editable:  # with `editable`, validators with original checks never see them
+            yield ChangedPath(path, "new", "data", protected=protection.mode == "editable")
+
+
+def _bytecode(protection: Protection, start: StartFiles, changed: Mapping[str, EntryPair]) -> Iterator[str]:
     """Yield caches of bytecode that may belong to other content: beside protected sources, or written in the run."""
     sources = (path for path in start.protected(protection) if path.endswith(".py"))
     folders = {on_disk(folder) for folder in {posixpath.dirname(path) for path in sources}}
-    folders |= {posixpath.dirname(path) for path in put if path.endswith(".py")}
     yield from (posixpath.join(folder, CACHE) for folder in folders)
     written = [path for path, (_, new) in changed.items() if new is not None]
     if protection.strict:
@@ -133,66 +128,33 @@ def _bytecode(
             yield on_disk(cache[0])
 
 
+def _digest(path: Path) -> str:
+    """Return the hash of a file that git ignores; empty if it is no file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
 def on_disk(path: str) -> str:
     """Return a path of a snapshot as `os.fsdecode` gives it."""
     return os.fsdecode(raw(path))
 
 
-def plan_labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
-    """Return what weakens a completion that rests on this plan."""
-    found = []
-    if plan.allowed:
-        found.append(Label.CHECKS_CHANGED.about(some([item.path for item in plan.allowed])))
-    if plan.dependencies:
-        found.append(Label.DEPENDENCIES_CHANGED.about(some(plan.dependencies)))
-    if green and plan.differences:
-        found.append(Label.NOT_VERIFIED.about(some([item.path for item in plan.differences])))
-    return tuple(found)
-
-
-_COMPARED_IN_PARTS = frozenset({rules.CONFIGURATION, rules.NEW_CONFIGURATION, rules.NEW_LINTING})
-
-
-def _concerns_checks(item: Difference, change: EntryPair, contents: Mapping[str, bytes]) -> bool:
-    """Return whether a change concerns the configuration of checks; a new dependency in a manifest does not."""
-    if item.rule not in _COMPARED_IN_PARTS or any(side is not None and not side.stored for side in change):
-        return True
-    versions = (None if side is None else contents[side.blob] for side in change)
-    old, new = (check_part(item.path, one, only_linters=item.rule == rules.NEW_LINTING) for one in versions)
-    return old != new
-
-
-def _touched(protection: Protection, ignored: Sequence[str]) -> Iterator[Difference]:
-    """Yield the protected scripts and sources of tests among changed files that git ignores."""
-    for path in ignored:
-        rule = protection.rule(path)
-        if rule and (rules.SOURCE.search(path) or path in protection.scripts):
-            yield Difference(path, "changed", rule)
-
-
-def _folders_before(protection: Protection, workspace: Path, start: StartFiles) -> Iterator[Difference]:
+def _folders_before(protection: Protection, workspace: Path, start: StartFiles) -> Iterator[ChangedPath]:
     """Yield new folders that would be found before a file of a check. Snapshots contain no empty folders."""
     for path, rule in protection.scripts.items():
         if not rule.startswith(rules.BEFORE) or protection.allowed(path):
             continue
         if (workspace / path).is_dir() and path not in start.folders:
-            yield Difference(path, "planted", rule)
+            yield ChangedPath(path, "new", "script", rule, protected=True)
 
 
-def _original(entry: Entry | None, contents: Mapping[str, bytes]) -> File | None:
-    if entry is None or not entry.stored:
-        return None
+def _original(entry: Entry, contents: Mapping[str, bytes]) -> File:
     if entry.mode == rules.LINK:
         return File(stat.S_IFLNK | 0o777, contents[entry.blob])
     return File(stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644), contents[entry.blob])
-
-
-def _key(differing: Sequence[Difference], changed: Mapping[str, EntryPair]) -> str:
-    rows = []
-    for item in differing:
-        _, new = changed.get(item.path, (None, None))
-        rows.append(f"{item.path}\0{new.blob if new else ''}")
-    return hashlib.sha256("\0\0".join(rows).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def _refusal(protection: Protection, lost: Sequence[str], changes: Changes) -> tuple[str, str]:

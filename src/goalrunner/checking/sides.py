@@ -1,7 +1,8 @@
 """Which sides of a check run, and what their results mean. Pure: it runs nothing and reads no file.
 
 M is everything as the agent left it. B is the agent's source on everything else of the start. O is M with only the
-protected originals put back. T is B with the agent's versions of the test files.
+protected originals put back. T is B with the agent's versions of the test files. N is M with the source of the start; it
+informs a reviewer and decides nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from goalrunner.checking.lost_tests import (
     removed_tests,
     suite_labels,
 )
-from goalrunner.checking.protection import ChangedPath
+from goalrunner.checking.protection import SOURCE, ChangedPath
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedTest
 from goalrunner.core.labels import Label
 from goalrunner.core.verdict import ValidatorResult
 
-Side = Literal["M", "B", "O", "T"]
+Side = Literal["M", "B", "O", "T", "N"]
 
 _NAMED = 5
 """Tests that a message names."""
@@ -53,10 +54,7 @@ class CheckedChanges:
     """What differs from the start of the run, as far as it decides a check."""
 
     changes: tuple[ChangedPath, ...] = ()
-    ignored: tuple[str, ...] = ()
-    """Files that git ignores and that are new or changed. B does not have them."""
-    kept: tuple[str, ...] = ()
-    """Files that git ignores and that `protect` or `editable` keep as they were; B and O have the originals."""
+    """Changed files that git ignores are among them, as data."""
     start: Results = field(default_factory=dict)
     """The results of the baseline by the name of the validator."""
     strict: bool = False
@@ -65,42 +63,44 @@ class CheckedChanges:
     """Whether `allow` of the goal lets a path change."""
 
     def put_back(self, side: Side) -> tuple[ChangedPath, ...]:
-        """Return the changed paths that have the content of the start on a side; new ones are hidden there."""
-        if side == "M":
-            return ()
+        """Return the changed paths that have the content of the start on a side; new ones do not exist there."""
         changes = [item for item in self.changes if not item.allowed]
-        if side == "O":
-            return tuple(item for item in changes if item.protected)
-        checks = [item for item in changes if item.kind != "source" or item.named or item.protected]
-        if side == "B":
-            return tuple(checks)
-        return tuple(item for item in checks if not _is_test_file(item))
+        match side:
+            case "M":
+                return ()
+            case "N":
+                return tuple(item for item in changes if item.is_work)
+            case "O":
+                return tuple(item for item in changes if item.protected)
+            case "B":
+                return tuple(item for item in changes if not item.is_work)
+            case "T":
+                return tuple(item for item in changes if not item.is_work and not _is_test_file(item))
 
     @property
     def sides(self) -> tuple[Side, ...]:
         """The sides with the original checks, in the order in which they run."""
-        first, second = self.put_back("B"), self.put_back("O")
-        if not (first or self.ignored or self.kept):
+        first = self.put_back("B")
+        if not first:
             return ("M",)
-        return ("B",) if first == second and not self.ignored else ("B", "O")
+        return ("B",) if first == self.put_back("O") else ("B", "O")
 
     @property
-    def needs_data(self) -> tuple[str, ...]:
+    def unprotected(self) -> tuple[ChangedPath, ...]:
         """The paths that O has as the agent left them, and B does not."""
-        protected = {item.path for item in self.put_back("O")}
-        return (*(item.path for item in self.put_back("B") if item.path not in protected), *self.ignored)
+        return tuple(item for item in self.put_back("B") if not item.protected)
 
     @property
-    def reviewed(self) -> tuple[ChangedPath, ...]:
-        """The changed paths that a reviewer decides about."""
-        return tuple(item for item in self.put_back("B") if item.protected or item.named)
+    def reviewed(self) -> tuple[str, ...]:
+        """The paths that a reviewer decides about."""
+        kinds = ("configuration", "script")
+        return tuple(i.path for i in self.put_back("B") if i.protected or i.named or i.kind in kinds or _is_conftest(i))
 
     def is_by_agent(self, path: str) -> bool:
         """Return whether a file is the agent's on a side with original checks."""
-        originals = {item.path for item in self.put_back("B")}
-        changed = any(item.path == path for item in self.changes) and path not in originals
-        ignored = any(path == name or path.startswith(f"{name}/") for name in self.ignored)
-        return changed or ignored or self.may_change(path)
+        originals = {item.path for item in self.put_back("O")}
+        changed = (item.path for item in self.changes if item.path not in originals)
+        return any(path == name or path.startswith(f"{name}/") for name in changed) or self.may_change(path)
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,6 @@ def next_side(case: CheckedChanges, runs: Runs) -> Side | Decision:
     return _refused(case, runs, lost)
 
 
-def accepted_decision(case: CheckedChanges, runs: Runs, paths: Sequence[str]) -> Decision:
-    """Return the decision on what was delivered after a reviewer has accepted its changed checks."""
-    changed = (Label.CHECKS_CHANGED.about(some(paths)),) if paths else ()
-    return Decision("complete", "M", (*changed, *_labels(case, runs, "M")))
-
-
 def _is_green(results: Iterable[ValidatorResult]) -> bool:
     results = list(results)
     return bool(results) and all(result.passed for result in results)
@@ -162,18 +156,23 @@ def _by_name(results: Sequence[ValidatorResult]) -> Results:
 
 
 def _is_test_file(item: ChangedPath) -> bool:
-    is_helper = posixpath.basename(item.path) == "conftest.py"
-    return item.kind == "test" and item.change != "deleted" and not is_helper
+    is_code = SOURCE.search(item.path) is not None and not _is_conftest(item)
+    return item.kind == "test" and item.change != "deleted" and is_code
+
+
+def _is_conftest(item: ChangedPath) -> bool:
+    return posixpath.basename(item.path) == "conftest.py"
 
 
 def _lost(case: CheckedChanges, results: Sequence[ValidatorResult]) -> tuple[ChangedTest, ...]:
-    tests = (item for now in results for item in lost_tests(case.start.get(now.name), now, case.is_by_agent))
-    return tuple({item.test: item for item in tests}.values())
+    freed = any(item.allowed and item.rule for item in case.changes)
+    rows = [lost_tests(case.start.get(now.name), now, case.is_by_agent, freed=freed) for now in results]
+    return tuple({item.test: item for tests in rows for item in tests}.values())
 
 
 def _accepted(case: CheckedChanges, runs: Runs, side: Side) -> Decision:
     """Return the decision on a side that is green and has all tests of the start."""
-    is_named = side == "O" and any(item.named and not item.protected for item in case.put_back("B"))
+    is_named = side == "O" and any(item.named for item in case.unprotected)
     if is_named and not case.strict:
         return _review(case, runs, "B", "the result rests on files that a validator names or starts")
     return Decision("complete", side, _labels(case, runs, side))
@@ -184,6 +183,10 @@ def _refused(case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[Changed
     side = next((one for one in case.sides if lost[one]), case.sides[-1])
     refusal = lost_message(lost[side]) if lost[side] else ""
     is_hidden_alone = not refusal and all(result.passed or result.hidden for result in runs[side])
+    if case.strict and not (refusal or is_hidden_alone):
+        refusal = (
+            "The validators pass, but not with the original content of the files that this goal protects; restore it."
+        )
     if case.strict or is_hidden_alone:
         return Decision("red", side, refusal=refusal)
     why = "the validators pass only with the agent's versions of these files"
@@ -204,11 +207,10 @@ def lost_message(lost: Sequence[ChangedTest]) -> str:
 
 def _review(case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str = "") -> Decision:
     tests = changed_tests(case, runs, side)
-    paths = tuple(item.path for item in case.reviewed)
     files = (file_of(item.test) for item in tests if item.change in ("lost", "skipped") and "::" in item.test)
-    allow = dict.fromkeys((*paths, *(("*_test.go" if name.startswith("go test ") else name) for name in files)))
+    allow = dict.fromkeys((*case.reviewed, *(("*_test.go" if name.startswith("go test ") else name) for name in files)))
     hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
-    return Decision("review", side, (), refusal, paths, tests, why, hint)
+    return Decision("review", side, _labels(case, runs, "M"), refusal, case.reviewed, tests, why, hint)
 
 
 def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[ChangedTest, ...]:
@@ -251,6 +253,34 @@ def _changed_test(test: str, start: str | None, delivered: str | None, original:
     return ChangedTest(test=test, change=change, start=start or "", delivered=delivered or "", original=original or "")
 
 
+def with_endings_on_start(tests: Sequence[ChangedTest], on_start: Sequence[ValidatorResult]) -> tuple[ChangedTest, ...]:
+    """Return the tests with their endings on the source of the start."""
+    known = [endings for result in on_start if (endings := _endings(result)) is not None]
+    if not known:
+        return tuple(tests)
+    endings = {test: ending for one in known for test, ending in one.items()}
+    return tuple(item.model_copy(update={"on_start": endings.get(item.test, ABSENT)}) for item in tests)
+
+
+def added_test_fails(
+    case: CheckedChanges, delivered: Sequence[ValidatorResult], on_start: Sequence[ValidatorResult]
+) -> bool | None:
+    """Return whether a test that was added fails on the source of the start; None if no test was added."""
+    added: set[str] = set()
+    is_known = True
+    for result in filter(has_tests, delivered):
+        before, after = _endings(case.start.get(result.name)), _endings(result)
+        if before is None or after is None:
+            is_known = False
+        else:
+            added |= after.keys() - before.keys()
+    if not added and (is_known or not any(item.kind == "test" for item in case.changes)):
+        return None
+    endings = {test: ending for result in on_start for test, ending in (_endings(result) or {}).items()}
+    is_green = all(result.passed for result in on_start)
+    return not is_green and (not is_known or any(endings.get(test, ABSENT) in ("failed", ABSENT) for test in added))
+
+
 def _may_rest_on_tests(case: CheckedChanges, runs: Runs) -> bool:
     """Return whether the originals are red for a threshold alone, which the agent's versions of tests may reach."""
     changes_tests = any(_is_test_file(item) and item.change == "changed" for item in case.put_back("B"))
@@ -272,8 +302,8 @@ def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
     found: list[str] = []
     if allowed := [item.path for item in case.changes if item.allowed and item.rule]:
         found.append(Label.CHECKS_CHANGED.about(some(allowed)))
-    if side == "O" and case.needs_data:
-        found.append(Label.RESTS_ON_FILES.about(some(case.needs_data)))
+    if side == "O":
+        found.append(Label.RESTS_ON_FILES.about(some([item.path for item in case.unprotected])))
     if side == "T":
         tests = [item.path for item in case.put_back("B") if _is_test_file(item)]
         found.append(Label.RESTS_ON_TESTS.about(some(tests)))

@@ -619,7 +619,7 @@ def _accepted(state: RunState, changed: events.ChangedChecks, reviewer: str = ""
             return state.replace(changed_checks=None, left=Phase.WORKED)
         return state.replace(changed_checks=None, phase=Phase.WORKED)
     labels = (*state.check_labels, changed.label(reviewer))
-    accepted = state.replace(validators=changed.results, changed_checks=None, check_labels=labels)
+    accepted = state.replace(validators=changed.results, refusal="", changed_checks=None, check_labels=labels)
     return _decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
 
 

@@ -194,6 +194,10 @@ class Results:
     changed: tuple[str, ...] = ()  # files of the snapshot that validators wrote; the workspace has not changed
 
     @property
+    def results(self) -> tuple[ValidatorResult, ...]:
+        return tuple(result for result, _ in self.answers)
+
+    @property
     def green(self) -> bool:
         """Return whether there are results and all are green."""
-        return bool(self.answers) and all(result.passed for result, _ in self.answers)
+        return bool(self.answers) and all(result.passed for result in self.results)

@@ -1,0 +1,36 @@
+"""The results of validators at the baseline, kept in the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from goalrunner.core.verdict import CollectedTests, ValidatorResult
+from goalrunner.records.run_folder import read_json, write_json
+
+
+class _KeptResult(ValidatorResult):
+    """A result with its tests, which the log leaves out."""
+
+    tests: CollectedTests | None = None
+
+
+class BaseResults:
+    """The validators' results at the baseline, by name. A resumed run reads them from the file `path`."""
+
+    def __init__(self, path: Path | None, redact: Callable[[str], str] = str) -> None:
+        """`redact` replaces secrets in what is written. Raise RecordError if the file is damaged."""
+        self._path = path
+        self._redact = redact
+        self.results: dict[str, ValidatorResult] = {**((path and read_json(path, dict[str, _KeptResult])) or {})}
+
+    def keep(self, results: Iterable[ValidatorResult]) -> None:
+        """Take these as the results of the baseline. Raise RecordError if they cannot be written."""
+        self.results = {result.name: result for result in results}
+        written = {}
+        for name, result in self.results.items():
+            texts = {key: self._redact(getattr(result, key)) for key in ("feedback", "command", "summary")}
+            kept = _KeptResult(**{**dict(result), **texts})
+            written[name] = kept.model_dump(mode="json")
+        if self._path is not None:
+            write_json(self._path, written)
