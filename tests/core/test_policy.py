@@ -67,7 +67,7 @@ def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> Non
 
 def test_the_agent_reads_which_protected_files_validators_saw_in_their_original_state() -> None:
     changed = ("conftest.py (new; new configuration of existing checks)",)
-    note = "Validators see these files in their original state, not as you changed them:\n- " + changed[0]
+    note = "The validators ran with the original content of these files, not as you changed them:\n- " + changed[0]
     ran = checked(tests=False).model_copy(update={"protected_changes": changed})
     assert decide(state_after(BOTH, *worked(), ran)) == RunRound("retry", 2, f"validator tests: exit 1\nboom\n\n{note}")
     green = checked(tests=True).model_copy(update={"protected_changes": changed})

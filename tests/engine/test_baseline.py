@@ -147,7 +147,7 @@ async def test_ignored_files_that_a_round_made_and_a_check_needs_are_a_label(tmp
         ({"name": "shell", "arguments": {"command": "mkdir made; echo 1 > made/it"}},), **_goal("test -e made/it")
     )
     assert ending.how == ("complete", "satisfied", 1)
-    assert ending.outcome.labels == ("needs ignored files: made",)
+    assert ending.outcome.labels == ("rests on changed files: made",)
 
 
 async def test_a_check_that_is_red_with_the_originals_names_what_the_agent_changed(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_a_check_that_is_red_with_the_originals_names_what_the_agent_chang
     feedback = ending.outcome.attempts[-1].feedback or ""
     assert feedback.startswith("validator check: exit 1")
     assert feedback.endswith(
-        "Validators see these files in their original state, not as you changed them:\n"
+        "The validators ran with the original content of these files, not as you changed them:\n"
         '- tests/t (changed; protect = "tests/**")'
     )
 

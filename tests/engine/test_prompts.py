@@ -30,7 +30,7 @@ def test_the_first_message_names_the_patterns_of_what_may_change() -> None:
         RunRound("first", 1)
     )
     assert (
-        "\n\nChange only files that match these patterns; the check ignores changes of all others:\n- src/**\n\n"
+        "\n\nChange only files that match these patterns; your work is also checked without changes of others:\n- src/**\n\n"
         in prompt
     )
 

@@ -76,7 +76,11 @@ def test_a_stop_is_blocked_until_the_goal_is_verified(project: Path, own_home: P
     (project / "done").touch()
     assert "complete, verified in round 2" in called(project, "Stop")["systemMessage"]
     (summary,) = run_summaries(own_home)
-    assert (summary["status"], summary["iterations"], summary["labels"]) == ("complete", 2, [])
+    assert (summary["status"], summary["iterations"], summary["labels"]) == (
+        "complete",
+        2,
+        ["rests on changed files: done"],
+    )
 
 
 @pytest.mark.slow
@@ -313,4 +317,8 @@ def test_claude_code_is_blocked_goes_on_and_stops(
         assert (done.returncode, server.played) == (0, 3), done.stderr
     assert done.stdout.strip() == "Now it is done."
     (summary,) = run_summaries(own_home)
-    assert (summary["status"], summary["iterations"], summary["labels"]) == ("complete", 2, [])
+    assert (summary["status"], summary["iterations"], summary["labels"]) == (
+        "complete",
+        2,
+        ["rests on changed files: done"],
+    )

@@ -48,7 +48,8 @@ class Frozen(BaseModel):
         for model in cls.__mro__:
             if model is not Frozen and issubclass(model, Frozen):
                 for name, text in field_descriptions(model).items():
-                    properties[name].setdefault("description", text)
+                    if name in properties:  # a field that is not written has no schema
+                        properties[name].setdefault("description", text)
         return described
 
 

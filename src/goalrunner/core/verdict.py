@@ -227,8 +227,7 @@ def verdict_of(
 ) -> GoalVerdict:
     """Return the runner's own verdict: complete if there are validators and all are green.
 
-    `refusal` says why the results do not count. `protected_changes` are named beside red results, because validators
-    saw these files in their original state.
+    `refusal` says why the results do not count. `protected_changes` are files that validators saw in their original state.
     """
     red = [result for result in results if not result.passed]
     passed = bool(results) and not red and not refusal
@@ -253,11 +252,13 @@ def agent_feedback(verdict: GoalVerdict, results: Sequence[ValidatorResult]) -> 
 
 
 def protected_message(lines: Sequence[str]) -> str:
-    """Return what the agent reads about protected paths that it changed; empty if there are none."""
+    """Return what the agent reads about paths that validators saw in their original state; empty if there are none."""
     more = f"\n- and {len(lines) - 10} more" if len(lines) > 10 else ""
     listed = "".join(f"\n- {line}" for line in lines[:10])
     return (
-        f"Validators see these files in their original state, not as you changed them:{listed}{more}" if lines else ""
+        f"The validators ran with the original content of these files, not as you changed them:{listed}{more}"
+        if lines
+        else ""
     )
 
 

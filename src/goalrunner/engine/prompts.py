@@ -111,8 +111,8 @@ class Prompts:
         commands = tuple(spec.run or spec.python or "" for spec in goal.validators if not spec.hidden)
         if commands:
             parts.append("When you finish, this is run to check your work:\n" + _items(commands))
-        kept = "Leave these as they are; the check uses their original content:\n"
-        changed = "Change only files that match these patterns; the check ignores changes of all others:\n"
+        kept = "Leave these as they are; your work is also checked with their original content:\n"
+        changed = "Change only files that match these patterns; your work is also checked without changes of others:\n"
         for heading, patterns in ((kept, goal.workspace.protect), (changed, goal.workspace.editable)):
             parts += [heading + _items(patterns)] if patterns else []
         parts += remembered
