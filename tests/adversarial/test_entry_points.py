@@ -160,6 +160,7 @@ HONEST = [
         (Turn(("touch ok",)),),
         {"a": ""},
         _validated("test -e ok"),
+        labels=("rests on changed files: ok",),
     ),
 ]
 

@@ -121,7 +121,7 @@ CHECKS = cases(
         (_DONE,),
         {"a.txt": "a\n"},
         checked_goal({"run": "test -e done"}, {"run": "test -f done", "hidden": True}),
-        labels=("hidden checks readable",),
+        labels=("hidden checks readable", "rests on changed files: done"),
     ),
     Honest(
         "hidden check that helps",
@@ -228,6 +228,7 @@ CHECKS = cases(
         {"a.txt": "a\n", ".gitignore": "made/\n"},
         checked_goal(check("test -e done && cat made/it"), setup="mkdir -p made && cp a.txt made/it"),
         prepare=lambda arena: arena.write({"made/it": "a\n"}),
+        labels=("rests on changed files: done",),
     ),
     Honest(
         "work in a background process",
