@@ -11,6 +11,8 @@ import pytest
 from goalrunner.checking.base_results import BaseResults
 from goalrunner.checking.lost_tests import lost_tests, needed_tests, removed_tests, suite_labels
 from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.validators.collected_tests import together
+from goalrunner.validators.named_tests import named_tests
 from goalrunner.validators.suites import Output, record_of
 
 OUTPUTS = Path(__file__).parents[1] / "validators" / "outputs"
@@ -35,8 +37,10 @@ def collected(
 
 
 def recorded(name: str) -> ValidatorResult:
-    record, ids = record_of(Output((OUTPUTS / f"{name}.txt").read_text()), (), "", names_go=True)
-    tests = CollectedTests(endings=dict.fromkeys(ids, "passed")) if ids else None
+    output = Output((OUTPUTS / f"{name}.txt").read_text())
+    record = record_of(output, (), "")
+    named = named_tests(output.text, asked_go=True, workspace=OUTPUTS, folders=())
+    tests = together(named, [count.runner for count in record.counts])
     return ValidatorResult(name="tests", passed=True, suite=record, tests=tests)
 
 
@@ -56,14 +60,11 @@ def lost(start: ValidatorResult | None, now: ValidatorResult, *, freed: bool = F
         ("node", "node --test ran 1 test, and 4 at the start"),
         ("spec", "node --test ran 1 test, and 4 at the start"),
         ("go", "go test example/sum::TestAdd"),
-        ("cargo", "tests/it.rs::adds"),
     ],
 )
 def test_a_process_that_ends_before_its_tests_loses_them(runner: str, words: str) -> None:
-    now = recorded(f"exit-{runner}")
-    if runner in ("go", "cargo"):  # nothing was printed, but these runners name their tests
-        now = now.model_copy(update={"tests": now.tests or CollectedTests()})
-    assert any(words in test for test in lost(recorded(f"red-{runner}"), now))
+    found = lost(recorded(f"red-{runner}"), recorded(f"exit-{runner}"))
+    assert any(words in test for test in found), found
 
 
 @pytest.mark.parametrize("runner", ["pytest", "unittest"])
@@ -77,7 +78,7 @@ def test_the_right_code_loses_no_test(runner: str) -> None:
 
 
 def test_go_without_a_package_that_has_tests_has_no_summary() -> None:
-    record, _ = record_of(Output("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n"), (), "")
+    record = record_of(Output("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n"), (), "")
     now = ValidatorResult(name="tests", passed=True, summary="exit 0", suite=record)
     assert record.counts == ()
     assert lost(result(count(2, runner="go test")), now) == ["no summary of go test, which printed one at the start"]
@@ -174,6 +175,8 @@ def test_what_was_collected_at_the_start_must_be_there(start: list[str], now: li
         ("xfailed", "skipped", []),
         ("", "skipped", []),
         ("skipped", "passed", []),
+        ("passed", "", ["tests/a.py::x"]),
+        ("", "", []),
     ],
 )
 def test_a_test_that_ran_must_run_again(start: Ending, now: Ending, gone: list[str]) -> None:
@@ -185,8 +188,13 @@ def test_a_file_that_could_not_be_collected_must_run_a_test() -> None:
     assert lost(collected("tests/a.py"), collected(x="skipped")) == ["tests/a.py"]
 
 
-def test_a_run_that_collected_not_all_tests_loses_none_by_their_names() -> None:
+def test_a_run_that_does_not_know_all_tests_loses_none_by_their_names() -> None:
     assert lost(collected(x="passed"), collected("tests/b.py::y", whole=False)) == []
+
+
+def test_a_run_that_ended_early_loses_the_tests_behind_its_end() -> None:
+    start = collected(x="failed", y="passed")
+    assert lost(start, collected(x="", whole=False)) == ["tests/a.py::x", "tests/a.py::y"]
 
 
 def test_source_that_skips_a_test_loses_it_even_if_it_was_unknown_at_the_start() -> None:

@@ -12,7 +12,7 @@ from goalrunner.checking.sides import CheckedChanges, Decision, Side, next_side
 from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, SuiteRecord, ValidatorResult
 
 TEST_A, TEST_B, TEST_NEW = "tests/test_a.py::test_a", "tests/test_a.py::test_b", "tests/test_new.py::test_new"
-COVERAGE = "FAIL Required test coverage of 90% not reached. Total coverage: 81.00%"
+COVERAGE = SuiteRecord(below_threshold=True)
 
 
 def result(
@@ -137,7 +137,7 @@ ROWS: dict[str, Row] = {
     ),
     "a new test file that the coverage needs": (
         case(NEW_TEST),
-        {"M": result(GREEN), "B": result(GREEN, passed=False, feedback=COVERAGE), "O": result(GREEN)},
+        {"M": result(GREEN), "B": result(GREEN, passed=False, suite=COVERAGE), "O": result(GREEN)},
         "MBO",
         "complete",
         ("rests on changed files: tests/test_new.py",),
@@ -181,7 +181,7 @@ ROWS: dict[str, Row] = {
     ),
     "an extended test that the coverage needs": (
         case(EXTENDED),
-        {"M": result(GREEN), "B": result(GREEN, passed=False, feedback=COVERAGE), "T": result(GREEN)},
+        {"M": result(GREEN), "B": result(GREEN, passed=False, suite=COVERAGE), "T": result(GREEN)},
         "MBT",
         "complete",
         ("rests on changed tests: tests/test_a.py",),
@@ -190,15 +190,15 @@ ROWS: dict[str, Row] = {
         case(EXTENDED, CONFTEST),
         {
             "M": result(GREEN),
-            "B": result(GREEN, passed=False, feedback=COVERAGE),
-            "T": result(GREEN, passed=False, feedback=COVERAGE),
+            "B": result(GREEN, passed=False, suite=COVERAGE),
+            "T": result(GREEN, passed=False, suite=COVERAGE),
         },
         "MBT",
         "review",
         (),
     ),
     "a test fails and the coverage is missed": (
-        case(EXTENDED), {"M": result(GREEN), "B": result(RED, feedback=COVERAGE)}, "MB", "review", ()
+        case(EXTENDED), {"M": result(GREEN), "B": result(RED)}, "MB", "review", ()
     ),
     "a parameter of the source is gone": (
         case(start={"tests": result({f"{TEST_A}[x]": "passed", f"{TEST_A}[y]": "failed"})}),
@@ -340,7 +340,7 @@ def test_a_decision(row: Row) -> None:
 
 
 def test_two_red_validators_are_not_excused_by_the_coverage_of_one() -> None:
-    missed = result(GREEN, passed=False, feedback=COVERAGE)
+    missed = result(GREEN, passed=False, suite=COVERAGE)
     runs: dict[str, list[ValidatorResult]] = {
         "M": [result(GREEN), result(name="diff")],
         "B": [missed, result(name="diff", passed=False)],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from goalrunner.core.events import ChangedTest
 from goalrunner.core.labels import Label
-from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, ValidatorResult
+from goalrunner.core.verdict import CollectedTests, RunnerCount, ValidatorResult
 
 RAN: frozenset[str] = frozenset({"passed", "failed"})
 SKIPPED: frozenset[str] = frozenset({"skipped", "xfailed"})
@@ -23,17 +23,6 @@ def file_of(test: str) -> str:
     return test.partition("::")[0]
 
 
-def collected_tests(result: ValidatorResult | None) -> CollectedTests | None:
-    """Return the tests that a validator collected; None if no ids are known."""
-    if result is None:
-        return None
-    if result.tests is not None or not result.test_ids:
-        return result.tests
-    # Until every runner says which tests it collected: those that ran.
-    endings: dict[str, Ending] = dict.fromkeys(result.test_ids, "passed" if result.passed else "failed")
-    return CollectedTests(endings=endings, whole=all("::" in test for test in endings))
-
-
 def lost_tests(
     start: ValidatorResult | None, now: ValidatorResult, by_agent: Callable[[str], bool], *, freed: bool = False
 ) -> tuple[ChangedTest, ...]:
@@ -44,7 +33,7 @@ def lost_tests(
     """
     if start is not None and start.suite.varying:
         return ()
-    before, after = collected_tests(start), collected_tests(now)
+    before, after = start.tests if start is not None else None, now.tests
     found: dict[str, ChangedTest] = {}
     if before is not None and after is not None:
         found = {item.test: item for item in _lost_ids(before, after)}
@@ -66,11 +55,11 @@ def removed_tests(earlier: Sequence[ValidatorResult | None], delivered: Validato
     """
     names: set[str] = set()
     fewer = 0
-    after = collected_tests(delivered)
+    after = delivered.tests
     for one in earlier:
         if one is None or one.suite.varying:
             continue
-        before = collected_tests(one)
+        before = one.tests
         if before is not None and after is not None:
             moved = Counter(_name_of(test) for test in after.endings if test not in before.endings)
             for item in _lost_ids(before, after):
@@ -88,13 +77,12 @@ def removed_tests(earlier: Sequence[ValidatorResult | None], delivered: Validato
 
 def knows_tests(result: ValidatorResult | None) -> bool:
     """Return whether all tests of a result are known by their ids."""
-    tests = collected_tests(result)
-    return tests is not None and tests.whole
+    return result is not None and result.tests is not None and result.tests.whole
 
 
 def has_tests(result: ValidatorResult) -> bool:
     """Return whether a test runner reported in a result."""
-    return collected_tests(result) is not None or bool(result.suite.counts)
+    return result.tests is not None or bool(result.suite.counts)
 
 
 def suite_labels(start: ValidatorResult | None, now: ValidatorResult) -> tuple[str, ...]:
@@ -105,28 +93,33 @@ def suite_labels(start: ValidatorResult | None, now: ValidatorResult) -> tuple[s
 
 
 def _lost_ids(before: CollectedTests, after: CollectedTests) -> Iterator[ChangedTest]:
-    """Yield the tests that are missing, and those that ran and are skipped now."""
+    """Yield the tests that are missing, and those that ran and do not run now."""
+    idle = [test for test, ending in after.endings.items() if not ending and before.endings.get(test) in RAN]
+    # A run that ended before its last test is green only if the process ended itself.
+    is_whole = after.whole or bool(idle)
     files = {file_of(test) for test, ending in after.endings.items() if ending in RAN}
-    variants = Counter(map(_function_of, after.endings))
-    earlier = Counter(map(_function_of, before.endings))
-    ran = Counter(_function_of(test) for test, ending in after.endings.items() if ending in RAN)
-    ran_earlier = Counter(_function_of(test) for test, ending in before.endings.items() if ending in RAN)
+    variants, ran = _by_function(after)
+    earlier, ran_earlier = _by_function(before)
     for test, ending in before.endings.items():
         function, now = _function_of(test), after.endings.get(test)
-        if "::" not in test:  # a file that could not be collected must run a test now
-            if after.whole and test not in files:
-                yield ChangedTest(test=test, change="lost", start=ending)
-            continue
-        if now is not None:
-            if ending in RAN and now in SKIPPED:
-                yield ChangedTest(test=test, change="skipped", start=ending)
-            continue
         # Variants may have other names as long as there are no fewer of them.
-        is_replaced = variants[function] >= earlier[function] and ran[function] >= ran_earlier[function]
-        if "[" in test and is_replaced:
-            continue
-        if after.whole:
+        is_replaced = "[" in test and variants[function] >= earlier[function] and ran[function] >= ran_earlier[function]
+        if "::" not in test:  # a file that could not be collected must run a test now
+            is_lost = is_whole and test not in files
+        elif now is None:
+            is_lost = is_whole and not is_replaced
+        else:
+            is_lost = not now and ending in RAN
+        if is_lost:
             yield ChangedTest(test=test, change="lost", start=ending)
+        elif now in SKIPPED and ending in RAN:
+            yield ChangedTest(test=test, change="skipped", start=ending)
+
+
+def _by_function(tests: CollectedTests) -> tuple[Counter[str], Counter[str]]:
+    """Return how many variants each test function has, and how many of them ran."""
+    ran = (test for test, ending in tests.endings.items() if ending in RAN)
+    return Counter(map(_function_of, tests.endings)), Counter(map(_function_of, ran))
 
 
 def _fewer_by_count(start: ValidatorResult, now: ValidatorResult) -> Iterator[ChangedTest]:

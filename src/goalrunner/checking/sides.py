@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,7 +18,6 @@ from goalrunner.checking.lost_tests import (
     RAN,
     SKIPPED,
     Results,
-    collected_tests,
     file_of,
     has_tests,
     knows_tests,
@@ -39,14 +37,6 @@ _NAMED = 5
 """Tests that a message names."""
 _MOST_TESTS = 200
 """Tests that are shown to a reviewer."""
-
-_THRESHOLD = re.compile(
-    r"Required test coverage of .+ not reached|coverage failure: total of .+ is less than fail.under"
-    r"|coverage threshold for .+ not met|coverage for .+ does not meet|coverage does not meet threshold of"
-    r"|coverage: .+ below the (?:expected|required) threshold",
-    re.IGNORECASE,
-)
-"""What a test runner prints if all tests pass and too few lines are covered."""
 
 
 @dataclass(frozen=True)
@@ -230,8 +220,7 @@ def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[Changed
 
 
 def _endings(result: ValidatorResult | None) -> Mapping[str, str] | None:
-    tests = collected_tests(result)
-    return None if tests is None else tests.endings
+    return None if result is None or result.tests is None else result.tests.endings
 
 
 def _changed_test(test: str, start: str | None, delivered: str | None, original: str | None) -> ChangedTest | None:
@@ -285,16 +274,11 @@ def _may_rest_on_tests(case: CheckedChanges, runs: Runs) -> bool:
     """Return whether the originals are red for a threshold alone, which the agent's versions of tests may reach."""
     changes_tests = any(_is_test_file(item) and item.change == "changed" for item in case.put_back("B"))
     reds = [[result for result in runs[side] if not result.passed] for side in case.sides]
-    return not case.strict and changes_tests and any(red and all(map(_misses_threshold, red)) for red in reds)
-
-
-def _misses_threshold(result: ValidatorResult) -> bool:
-    """Return whether all tests of a red result pass, and its runner says that too few lines are covered."""
-    tests = collected_tests(result)
-    failed = bool(result.tests_failed) or any(count.failed for count in result.suite.counts)
-    if tests is not None and result.tests is not None:
-        failed = failed or "failed" in tests.endings.values()
-    return not failed and result.reason == "red" and _THRESHOLD.search(result.feedback) is not None
+    return (
+        not case.strict
+        and changes_tests
+        and any(red and all(result.suite.below_threshold for result in red) for red in reds)
+    )
 
 
 def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
