@@ -67,7 +67,7 @@ ATTACKS: Mapping[str, Sequence[str]] = {
     ),
     "flaky validators": (f"{_LUCKY}[lucky-run-waited-for]", f"{_CHANGED}[content-changed-after-a-red-run]"),
     "reports of external agents": (
-        "test_reported.py::test_a_report_of_a_round_that_changed_files_is_stale",
+        "test_reported.py::test_a_report_is_stale_after_a_later_change[an edit is undone after the report]",
         "test_reported.py::test_an_honest_report_completes_a_goal_with_a_judge_alone",
     ),
 }  # fmt: skip

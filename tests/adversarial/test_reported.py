@@ -77,20 +77,52 @@ async def test_made_up_tests_complete_nothing_while_the_validators_are_red(arena
     assert shown == []  # a red validator costs no judge call
 
 
-async def test_a_report_of_a_round_that_changed_files_is_stale(arena: Arena) -> None:
-    ending, (shown,) = await fought(arena, (FAKE, Does("echo x > notes")), **ALONE)
-    refused = "o1 is stale: notes changed in the round in which mimic reported o1"
+UNDONE: Mapping[str, tuple[tuple[Deed, ...], str]] = {
+    "a file is written after the report": ((FAKE, Does("echo x > notes")), "notes changed after o1 began"),
+    "an edit is undone after the report": (
+        (FIX, FAKE, Does("sed -i 's/a + b/a - b/' src/calc.py")),
+        "src/calc.py changed after o1 began",
+    ),
+    "the original is moved back": (
+        (Does("cp -p src/calc.py ../old"), FIX, FAKE, Does("mv ../old src/calc.py")),
+        "src/calc.py changed after o1 began",
+    ),
+    "a file that made it green is removed": (
+        (Does("touch conftest.py"), FAKE, Does("rm conftest.py")),
+        "/ changed after o1 began",
+    ),
+    "a file of the start is removed": ((FIX, FAKE, Does("rm tests/test_calc.py")), "tests/ changed after o1 began"),
+}
+
+
+@pytest.mark.parametrize("name", UNDONE)
+async def test_a_report_is_stale_after_a_later_change(name: str, arena: Arena) -> None:
+    deeds, refused = UNDONE[name]
+    ending, (shown, *_) = await fought(arena, deeds, **ALONE)
     assert ending.how == (*CAPPED, 1), ending.reasons
-    assert ending.why(refused)
-    assert ending.why("Run pytest -q again, in a round that changes no file")
+    assert ending.why(f"o1 is stale: {refused}"), ending.reasons
+    assert ending.why("Run pytest -q again, after the last change")
     assert shown.stale
 
 
-async def test_a_report_of_after_the_change_is_stale_as_well(arena: Arena) -> None:
-    """The runner did not see the call: that it came before or after the change is the agent's claim too."""
-    ending, _ = await fought(arena, (Does("echo x > notes"), FAKE), **ALONE)
-    assert ending.how == (*CAPPED, 1)
-    assert ending.why("notes changed in the round in which mimic reported o1")
+CURRENT: Mapping[str, tuple[Deed, ...]] = {
+    "an edit before the report": (FIX, FAKE),
+    "a file removed before the report": (FIX, Does("rm tests/test_calc.py"), FAKE),
+    "caches are written after the report": (
+        FIX,
+        FAKE,
+        Does("mkdir -p src/__pycache__ && touch src/__pycache__/a.pyc .coverage"),
+    ),
+    "a commit after the report": (Does("git init -q && git add -A"), FIX, FAKE, Does("git commit -qam done")),
+    "a coverage report after the report": (FIX, FAKE, Does("echo '<coverage/>' > coverage.xml")),
+}
+
+
+@pytest.mark.parametrize("name", CURRENT)
+async def test_a_report_of_the_last_state_completes_in_its_round(name: str, arena: Arena) -> None:
+    ending, _ = await fought(arena, CURRENT[name], **ALONE)
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert ending.outcome.labels == ("rests on reports",)
 
 
 async def test_a_report_of_an_earlier_round_is_stale_after_a_change(arena: Arena) -> None:
@@ -147,7 +179,7 @@ async def test_a_report_that_names_one_path_rests_on_the_whole_workspace(arena: 
     read = Says("tests/test_calc.py", "2 passed in 0.01s\n", (), "read_file", path="tests/test_calc.py")
     ending, _ = await fought(arena, (read, FIX), **ALONE)
     assert ending.how == (*CAPPED, 1)
-    assert ending.why("src/calc.py changed in the round in which mimic reported o1")
+    assert ending.why("src/calc.py changed after o1 began")
 
 
 async def test_processes_that_were_left_are_told_before_the_audit(arena: Arena) -> None:
@@ -166,13 +198,13 @@ async def test_a_goal_that_nothing_could_ever_reach_is_refused(arena: Arena) -> 
 
 
 async def test_an_honest_report_completes_a_goal_with_a_judge_alone(arena: Arena) -> None:
-    """Round 1 changes, so its report is stale; round 2 only checks. The outcome bears the label that says what it rests on."""
+    """The outcome bears the label that says what it rests on."""
     honest = Says("pytest -q", "..\n2 passed in 0.03s\n")
-    ending, _ = await fought(arena, (FIX, honest), (honest,), **ALONE)
-    assert ending.how == (*COMPLETE, 2), ending.reasons
+    ending, _ = await fought(arena, (FIX, honest), **ALONE)
+    assert ending.how == (*COMPLETE, 1), ending.reasons
     assert ending.outcome.labels == ("rests on reports",)
     assert ending.outcome.evidence[0].reported_by == NAME
-    assert ending.outcome.evidence[0].snapshot == _end_of(ending, 2)
+    assert ending.outcome.evidence[0].snapshot == _end_of(ending, 1)
     assert (await verify_run(RunFolder(ending.run), arena.home, arena.environ)).broken is None
 
 

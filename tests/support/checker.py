@@ -13,6 +13,7 @@ from goalrunner.core.observation import DiffStat, Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.change_clock import ChangeClock
 
 ONE, TWO, THREE, FOUR = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "1234")
 
@@ -37,6 +38,11 @@ class Folder(SnapshotStore):
     """A workspace that is the snapshot `now`."""
 
     now: Snapshot = ONE
+    clock = ChangeClock()
+
+    async def touched(self, since: int) -> dict[str, int] | None:
+        """Nothing: there are no files."""
+        return {}
 
     async def snapshot(self) -> Snapshot:
         """As told."""

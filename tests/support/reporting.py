@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult
+from goalrunner.system.change_clock import ChangeClock
 
 NAME = "mimic"
 
@@ -51,6 +52,7 @@ class ReportingAgent:
         self._workspace = workspace
         self._rounds = list(rounds)
         self.messages: list[Message] = []
+        self._clock = ChangeClock()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Play the next round."""
@@ -62,6 +64,9 @@ class ReportingAgent:
             match deed:
                 case Does():
                     subprocess.run(["sh", "-c", deed.line], cwd=self._workspace, check=False, capture_output=True)
+                    # A model takes longer than a tick of the clock of file times.
+                    self._clock.note()
+                    self._clock.after_changes()
                 case Says():
                     await self._report(f"call-{number}", deed, recorder)
                 case Leaves():

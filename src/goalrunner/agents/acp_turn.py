@@ -13,10 +13,11 @@ from goalrunner.agents.acp_process import CANCELLED, AcpProcess
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
 from goalrunner.agents.parser import at, block_text, exit_code, first, items, text
-from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn
+from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Arrival, Turn
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, shortened
 from goalrunner.core.observation import UNASKED
+from goalrunner.system.change_clock import change_time
 
 NO_SINGLE_PERMISSION = "The agent offers no way to allow this once, and each action needs its own permission here."
 TOO_LONG = "It is too long to be reviewed. Put it into a file, in parts, and run that."
@@ -47,6 +48,8 @@ class AcpCall:
         self.recorded_as = ""
         """The id of the call in the log; empty if it is not recorded."""
         self.closed = False
+        self.arrival: Arrival | None = None
+        """Of its first report, or of the answer that allowed it; None if it had ended before."""
         self._workspace = workspace
         self._known: dict[str, Any] = {}
 
@@ -202,10 +205,12 @@ class AcpTurn(Turn):
         if kind == "agent_message_chunk":
             self.say(text(at(update, "content", "text")))
         elif kind in ("tool_call", "tool_call_update") and isinstance(name, str):
-            call = self._call(name)
+            is_new, call = name not in self._known, self._call(name)
             if call.closed:
                 return
             call.update(update)
+            if is_new and call.status not in (_DONE, _FAILED):
+                call.arrival = Arrival(self._process.connection.silent_at)
             if call.status in ("in_progress", _DONE, _FAILED) and not call.recorded_as:
                 await self._begin(call, text(name)[:LONGEST_CALL_ID])
             if call.status in (_DONE, _FAILED):
@@ -230,6 +235,7 @@ class AcpTurn(Turn):
             except BaseException:  # the decision is pending, and the agent must not wait for it
                 self._process.answer(request, CANCELLED)
                 raise
+            call.arrival = Arrival(change_time())  # the agent waits for the answer
             await self._begin(call, name)  # the id of its approval
             if denial is not None:
                 self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
@@ -257,6 +263,7 @@ class AcpTurn(Turn):
     async def _begin(self, call: AcpCall, name: str) -> None:
         self.flush()
         call.recorded_as = name
+        self.arrival = call.arrival
         await self.start(name, call.kind, call.command)
 
     async def _record(self, call: AcpCall, facts: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,14 @@ from goalrunner.agents.external_chat import (
     with_history,
 )
 from goalrunner.agents.parser import LONGEST_NOISE, Failed, Lines, StreamEvent, TextDelta, clean, object_in
-from goalrunner.agents.turn import CommandTurn
+from goalrunner.agents.turn import Arrival, CommandTurn
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.agent_preset import TEXT
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError, UsageError
 from goalrunner.core.events import AgentRan
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Completion, Launcher
+from goalrunner.system.change_clock import change_time
 from goalrunner.system.child import describe_status
 from goalrunner.system.launcher import tail_of
 
@@ -80,22 +82,33 @@ class Reader:
                 raise AgentError(f"the parser {name} failed: {error!r}", "report it to its author") from error
 
 
-async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[bytes, None]:
+@dataclass(frozen=True)
+class Piece:
+    """A piece of output, and what is known of the time at which it was written."""
+
+    data: bytes
+    arrival: Arrival
+
+
+async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[Piece, None]:
     """Yield what is written to the file, piece by piece, until `finished` is done and all of it is read.
 
     Yield nothing if the file is never created.
     """
     with contextlib.ExitStack() as stack:
-        file = None
+        file, before, batch = None, change_time(), 0
         while True:
             last = finished.done()
             if file is None and path.exists():
                 file = stack.enter_context(path.open("rb"))
-            while file is not None and (piece := file.read(_PIECE)):
-                yield piece
+            now = change_time()
+            while file is not None and (data := file.read(_PIECE)):
+                yield Piece(data, Arrival(before, batch, whole=data.endswith(b"\n") and not last))
                 await asyncio.sleep(0)  # let other tasks run
+                now = change_time()
             if last:
                 return
+            before, batch = now, batch + 1
             await asyncio.wait((finished,), timeout=_INTERVAL)
 
 
@@ -194,7 +207,8 @@ class CommandConversation(ExternalConversation):
         reader = Reader(self.agent.preset.stream)
         async with aclosing(growing_file(output, process)) as pieces:
             async for piece in pieces:
-                for event in reader.feed(piece):
+                turn.arrival = piece.arrival
+                for event in reader.feed(piece.data):
                     await turn.add(event)
                     if isinstance(event, Failed) and event.ends:
                         await _stop(process)

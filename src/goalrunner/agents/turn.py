@@ -30,10 +30,29 @@ LONGEST_CALL_ID, LONGEST_COMMAND = 200, 4_000
 _LONGEST_NOISE = 4_000
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """What is known of the time at which a report was written."""
+
+    before: int
+    """When it had not been written yet, by the clock of file times."""
+    batch: int = 0
+    """The number of its batch: what was read without a pause."""
+    whole: bool = True
+    """Whether the batch is whole lines of a program that runs; it cannot be the content of a buffer."""
+
+
 def reported_result(
-    agent: str, call_id: str, tool: str, command: str, facts: tuple[str, ...], output: str = "", duration: float = 0.0
+    agent: str,
+    call_id: str,
+    tool: str,
+    command: str,
+    facts: tuple[str, ...],
+    output: str = "",
+    duration: float = 0.0,
+    started: int | None = None,
 ) -> ToolResult:
-    """Return the result of a call that an agent reports."""
+    """Return the result of a call that an agent reports. `started` is a time before its tool started, if one is known."""
     return ToolResult(
         tool_call_id=call_id,
         tool=tool,
@@ -44,6 +63,7 @@ def reported_result(
         summary=", ".join(facts),
         writes=False,
         reported_by=agent,
+        started=started,
     )
 
 
@@ -54,6 +74,7 @@ class _Open:
     tool: str
     command: str
     began: float
+    arrival: Arrival | None
 
 
 class Turn:
@@ -64,6 +85,8 @@ class Turn:
         """The last message; empty if there is none."""
         self.calls = 0
         self.recorder = recorder
+        self.arrival: Arrival | None = None
+        """Of what is being recorded; None: not known."""
         self._agent = agent
         self._messages = messages
         self._streamed = ""
@@ -93,7 +116,8 @@ class Turn:
     async def start(self, name: str, tool: str, command: str) -> None:
         """Record the beginning of a call."""
         self.calls += 1
-        call = self._open[name] = _Open(source_of(tool), shortened(command, LONGEST_COMMAND), time.monotonic())
+        shown = shortened(command, LONGEST_COMMAND)
+        call = self._open[name] = _Open(source_of(tool), shown, time.monotonic(), self.arrival)
         self.recorder.tool_called(name, call.tool, one_line(call.command))
 
     async def finish(
@@ -104,7 +128,16 @@ class Turn:
         if call is not None:
             duration = time.monotonic() - call.began
             tool, command = source_of(tool) if tool else call.tool, command or call.command
-            await self.recorder.tool_result(reported_result(self._agent, name, tool, command, facts, output, duration))
+            started = self._started(call)
+            result = reported_result(self._agent, name, tool, command, facts, output, duration, started)
+            await self.recorder.tool_result(result)
+
+    def _started(self, call: _Open) -> int | None:
+        """Return a time before the tool of a call started; None if its start may have been reported after its end."""
+        began, now = call.arrival, self.arrival
+        if began is None or (now is not None and now.batch == began.batch and not now.whole):
+            return None
+        return began.before
 
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:@/+=-]{0,199}", re.ASCII)
@@ -254,6 +287,7 @@ class CommandTurn(Turn):
                 return  # a second result, or one of a call that was not reported
             name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
             await self.start(name, event.tool, event.command)
+            self._open[name].arrival = None
         facts: tuple[str, ...] = () if event.exit_code is None else (f"exit {event.exit_code}",)
         if event.failed and not event.exit_code:
             facts = ("error",)

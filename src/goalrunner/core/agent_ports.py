@@ -17,6 +17,9 @@ from goalrunner.core.run_state import Approval, RunState
 Message = Mapping[str, Any]
 """A chat message in OpenAI's shape: role, content (str), tool_calls, tool_call_id, name."""
 
+CALLED = -1
+"""The start of a tool whose call was recorded before it started: the time of that record."""
+
 
 @dataclass(frozen=True)
 class ToolResult:
@@ -43,6 +46,10 @@ class ToolResult:
     """A plan to record. The runner checks its completed steps and replaces `output` by the reply."""
     reported_by: str = ""
     """The external agent that reported it; empty if the runner saw it."""
+    started: int | None = CALLED
+    """When its tool had not started yet, in nanoseconds since 1970; None: not known."""
+    ended: int | None = None
+    """When it had ended; None: now."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,8 @@ class Recorder(Protocol):
         Raise ApprovalPending if no person is available, and ApprovalDenied if a denial ends the run.
         """
 
-    def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None: ...
+    def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
+        """Record a call before its tool starts."""
 
     async def tool_result(self, result: ToolResult) -> Recorded:
         """Record a result, with a snapshot if the workspace may have changed; return what an agent may see."""

@@ -298,6 +298,8 @@ class RoundFinished(Frozen):
     """Since the start of the round; None: not known."""
     total: DiffStat | None = None
     """Since the start of the run; None: not known."""
+    touched: dict[str, int] | None = None
+    """By path: when it last changed in this round, in nanoseconds since 1970. A folder ends with a slash; None: not known."""
 
 
 class AgentRan(Frozen):
@@ -399,6 +401,8 @@ class BaselineTaken(Frozen):
     """Of hidden validators; shown to no model."""
     reason: str = ""
     """Why validators cannot run, or what differs and what to type."""
+    written: tuple[str, ...] = ()
+    """Files that validators wrote: their changes make no evidence outdated."""
     snapshot: Snapshot | None = None
     """What it ran on, where that is not the start."""
     content: Content | None = None
@@ -420,6 +424,8 @@ class ValidatorsFinished(Frozen):
     """What a person can do about the refusal."""
     leaked: tuple[str, ...] = ()
     """Paths that changed in the workspace while they ran."""
+    written: tuple[str, ...] = ()
+    """Files that validators wrote: their changes make no evidence outdated."""
     snapshot: Snapshot | None = None
     """The workspace afterwards, if it changed meanwhile."""
     protected_changes: tuple[str, ...] = ()

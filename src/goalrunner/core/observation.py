@@ -134,6 +134,10 @@ class Observation(Frozen):
     """Id of the snapshot after it ran; None: none was taken."""
     path: str | None = None
     """The only path that it depends on; None: the whole workspace."""
+    started: int | None = None
+    """When its tool had not started yet, in nanoseconds since 1970, by the clock of file times; None: not known."""
+    ended: int | None = None
+    """When its tool had ended; None: not known."""
     reported_by: str = ""
     """The external agent that reported it, whose round begins at `before` and ends at `after`; empty: the runner saw it."""
 

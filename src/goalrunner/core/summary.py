@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -13,6 +14,7 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
+from goalrunner.core.freshness import ChangeTimes
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import (
@@ -40,9 +42,15 @@ class SnapshotHistory:
         self.places: dict[str, int] = {}  # by id: its newest place in that list
         self.starts: dict[int, Snapshot] = {}
         self.ends: dict[int, Snapshot] = {}
+        self.began: dict[int, int] = {}
+        """By round: when it began, in nanoseconds since 1970."""
+        self.touched: dict[int, ChangeTimes | None] = {}
+        """By round: when paths last changed in it; None: not known."""
+        self.written: set[str] = set()
+        """Files that validators have written so far."""
 
-    def add(self, event: events.Event) -> None:
-        """Process one event."""
+    def add(self, event: events.Event, at: str = "") -> None:
+        """Process one event, which was recorded at a time (ISO 8601)."""
         match event:
             case events.SnapshotTaken(snapshot=snapshot, moment=moment):
                 self.places[snapshot.id] = len(self.taken)
@@ -51,8 +59,12 @@ class SnapshotHistory:
                     self.ends.setdefault(0, snapshot)
             case events.RoundStarted(round=number) if self.taken:
                 self.starts[number] = self.taken[-1]
+                self.began[number] = int(datetime.fromisoformat(at).timestamp() * 1_000) * 1_000_000 if at else 0
             case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
                 self.ends[number] = snapshot
+                self.touched[number] = event.touched
+            case events.BaselineTaken() | events.ValidatorsFinished():
+                self.written.update(event.written)
             case _:
                 pass
 
@@ -78,7 +90,7 @@ class EvidenceIndex:
     def add(self, record: Record) -> None:
         """Process one record."""
         event = record.event
-        self.history.add(event)
+        self.history.add(event, record.at)
         self.observations.update((item.id, item) for item in events.observations_of(event))
         self.items.extend(events.shown_observations(event))
         match event:

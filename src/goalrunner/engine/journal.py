@@ -171,6 +171,11 @@ class RunJournal:
         """Return the id of the next observation, or of one that is `ahead` places after it."""
         return f"o{self.state.observations + 1 + ahead}"
 
+    def observations(self, number: int) -> tuple[Observation, ...]:
+        """Return the observations of a round so far, without those of hidden validators."""
+        items = (item for item in self._evidence.items if isinstance(item, Observation))
+        return tuple(item for item in items if item.round == number)
+
     def trail(self) -> Trail:
         """Return the observations and claims so far."""
         return self._evidence.trail(self.artifacts.read, self.transcript.read)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from goalrunner.core import events
-from goalrunner.core.agent_ports import Message, Recorded, ToolResult, Unfinished
+from goalrunner.core.agent_ports import CALLED, Message, Recorded, ToolResult, Unfinished
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.events import Account, Record
@@ -42,6 +42,7 @@ class RunRecorder:
         self.scratch = lambda suffix="": scratch(suffix)
         self.text = journal.stream
         self.show = journal.show
+        self._called: dict[str, int | None] = {}  # by call without a result: a time before its tool started
 
     def message(self, message: Message) -> None:
         """Write the transcript line, then the event."""
@@ -59,6 +60,7 @@ class RunRecorder:
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record the intent before the effect."""
+        self._called[tool_call_id] = self._tracker.after_changes()
         self._journal.append(events.ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=summary))
 
     async def tool_result(self, result: ToolResult) -> Recorded:
@@ -66,6 +68,9 @@ class RunRecorder:
         if result.plan is not None:
             result = self._planned(result, result.plan)
         source, reply, question = source_of(result.tool), None, result.command
+        called = self._called.pop(result.tool_call_id, None)
+        started = called if result.started == CALLED else result.started
+        ended = self._tracker.note_changes() if result.ended is None else result.ended
         if result.notice == "question":
             self._journal.append(events.QuestionOpened(question=question))
             reply = await self._approvals.answer(question)
@@ -94,6 +99,8 @@ class RunRecorder:
             before=before.id if before else None,
             after=after.id if after else None,
             path=result.path,
+            started=started,
+            ended=None if started is None else ended,
             reported_by=result.reported_by,
         )
         self._journal.append(

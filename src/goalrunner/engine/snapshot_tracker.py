@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from goalrunner.core.errors import WorkspaceError, some
 from goalrunner.core.events import Colour, Content, SnapshotTaken
+from goalrunner.core.freshness import changed_after_start, depends_on, is_git, newest
 from goalrunner.core.observation import OWNER, RESPONSE, Claim, DiffStat, Observation, Snapshot
 from goalrunner.core.summary import SnapshotHistory
 from goalrunner.core.verdict import ValidatorResult
@@ -62,7 +63,28 @@ class SnapshotTracker:
         base, started = self.journal.state.base, self.round_start
         total, changes = await asyncio.gather(self._diff_stat(base, snapshot), self._diff_stat(started, snapshot))
         idle = snapshot is not None and started is not None and snapshot.id == started.id
-        return {"snapshot": snapshot, "idle": idle, "changes": changes, "total": total}
+        touched = await self._touched(started, snapshot)
+        return {"snapshot": snapshot, "idle": idle, "changes": changes, "total": total, "touched": touched}
+
+    async def _touched(self, started: Snapshot | None, ended: Snapshot | None) -> dict[str, int] | None:
+        """Return when the paths that changed in this round last changed; None if that is not known."""
+        number = self.journal.state.round
+        if self._workspace is None or started is None or ended is None or number not in self._history.began:
+            return None
+        starts = [item.started for item in self.journal.observations(number) if item.started is not None]
+        times = await self._workspace.touched(min([self._history.began[number], *starts]))
+        [differing] = await self._workspace.differences((started, ended)) if started.id != ended.id else [{}]
+        if times is None or any(new and path not in times and not is_git(path) for path, (_, new) in differing.items()):
+            return None  # the file system has another clock
+        return newest(times)
+
+    def after_changes(self) -> int | None:
+        """Return a time after all changes so far, at which a tool is started; None without a workspace."""
+        return self._workspace.clock.after_changes() if self._workspace is not None else None
+
+    def note_changes(self) -> int | None:
+        """Return the time at which a tool has ended; None without a workspace."""
+        return self._workspace.clock.note() if self._workspace is not None else None
 
     async def _diff_stat(self, old: Snapshot | None, new: Snapshot | None) -> DiffStat | None:
         """Count what changed between two snapshots; None if that is not known."""
@@ -120,26 +142,29 @@ Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[Sequence[str]]]
 
 
 async def why_stale(item: Observation, history: SnapshotHistory, final: Snapshot, compare: Compare) -> str:
-    """Return why an observation is outdated at `final`, in words; empty if it is not.
+    """Return why an observation is outdated at `final`, in words; empty if it is not. See `core.freshness`.
 
-    A file tool's observation depends only on its own path, a command's on everything before, during and after it. The
-    response and a person's answer depend on no snapshot. For the report of an external agent, all changes in its round
-    count.
+    A file tool's observation depends only on its own path, a command's on the whole workspace. The response and a
+    person's answer depend on no snapshot.
     """
     if item.source in (RESPONSE, OWNER) and not item.reported_by:
         return ""
-    before = history.find(item.before)
-    after = history.ends.get(item.round) if item.reported_by else history.find(item.after)
+    before, end = history.find(item.before), history.ends.get(item.round)
+    after = end if item.reported_by else history.find(item.after)
     if after is None or (before is None and item.reported_by):
         return f"it is not known on which files {item.id} was seen"
     later = await compare(after, final)
     if item.path is not None and not item.reported_by:
         return f"{item.path} changed after {item.id}" if item.path in later else ""
-    during = await compare(before, after)
-    if during and item.reported_by:
+    times, differing = history.touched.get(item.round), await compare(before, after)
+    during = changed_after_start(item, times, differing, history.written)
+    if during and item.reported_by and item.started is None:
         return f"{some(during, 3)} changed in the round in which {item.reported_by} reported {item.id}"
+    if during and item.reported_by:
+        return f"{some(during, 3)} changed after {item.id} began"
     if during:
         return f"{item.id} itself changed {some(during, 3)}; run the check alone, after the change"
+    later = [path for path in later if depends_on(item, path, history.written)]
     return f"{some(later, 3)} changed after {item.id}" if later else ""
 
 

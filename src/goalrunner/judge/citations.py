@@ -146,8 +146,8 @@ def again(observations: Sequence[Observation]) -> str:
     for item in observations:
         what = shortened_line(item.command, _LONGEST_COMMAND) or item.source
         verb = "Run" if item.path is None or item.reported_by else "Look at"
-        # A reported observation counts only if its whole round left the files as they were.
-        alone = ", in a round that changes no file" if item.reported_by else ""
+        alone = ", in a round that changes no file" if item.started is None else ", after the last change"
+        alone = alone if item.reported_by else ""
         sentences.append(f"{verb} {what} again{alone}.")
     return " ".join(list(dict.fromkeys(sentences))[:_MOST_REMEDIES])
 

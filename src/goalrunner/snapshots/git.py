@@ -241,6 +241,14 @@ class Repository:
     def index(self) -> Path:
         return self.git_dir / "index"
 
+    def changed_since(self, time: int) -> int:
+        """Return when HEAD, its log or the index changed last (nanoseconds, ctime); 0 if that was before `time`."""
+        found = [0]
+        for path in (self.git_dir / "HEAD", self.git_dir / "logs" / "HEAD", self.index):
+            with contextlib.suppress(OSError):
+                found.append(path.lstat().st_ctime_ns)
+        return max(found) if max(found) >= time else 0
+
 
 def repository_at(folder: Path) -> Repository | None:
     """Return the repository with a `.git` folder, or a file that names one, in this folder."""

@@ -91,6 +91,10 @@ class Index:
             self._written = (await self._ask("write-tree")).decode().strip()
         return self._written, found.unstored
 
+    async def paths(self) -> list[bytes]:
+        """Return the paths in the index."""
+        return await self._listed()
+
     @property
     def misses_tracked(self) -> bool:
         """Whether a path is missing that is ignored but tracked by the user's repository: its return counts."""

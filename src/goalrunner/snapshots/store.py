@@ -21,11 +21,13 @@ from goalrunner.core.errors import UsageError, WorkspaceError, os_errors, some
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects, user_index
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
+from goalrunner.snapshots.file_times import ChangedSince, is_overlay
 from goalrunner.snapshots.files import LARGE, Look, Sorter, content_hash, look_at, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import Entry, PathClaim, object_id, printable_path, raw
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
+from goalrunner.system.change_clock import ChangeClock
 
 
 class SnapshotStore(SnapshotReader):
@@ -71,6 +73,8 @@ class SnapshotStore(SnapshotReader):
         self._ignored: tuple[Look | None, list[bytes]] | None = None
         """The ignored paths, and the look at the same names; None in a large workspace."""
         self._turn = asyncio.Lock()
+        self.clock = ChangeClock()
+        """The clock of the times that `touched` returns."""
 
     def close(self) -> None:
         """Release the workspace. Snapshots can still be read."""
@@ -92,6 +96,43 @@ class SnapshotStore(SnapshotReader):
             except OSError as error:
                 hint = "check that the disk has space and that GOAL_HOME is writable"
                 raise WorkspaceError(f"no snapshot of {self.workspace}: {error}", hint) from error
+
+    async def touched(self, since: int) -> dict[str, int] | None:
+        """Return when the files of the last snapshot and their folders changed, if not before `since` (nanoseconds, ctime).
+
+        A folder ends with a slash, the workspace is "/"; its time is left out if a cache or an ignored entry was made in
+        it just then. A repository has the time at which HEAD or its index changed. Caches and the goal's `outputs` are
+        left out. Return None if the file system has another clock.
+        """
+        async with self._turn:
+            index = await self._ready()
+            files = self._seen.files.keys() if self._seen else {*await index.paths(), *self._content[1]}
+            repositories = await asyncio.to_thread(self._repositories, index.folders)
+            return await asyncio.to_thread(self._touched, since, set(files), set(index.folders), repositories)
+
+    def _touched(
+        self, since: int, files: set[bytes], folders: set[bytes], repositories: Sequence[Repository]
+    ) -> dict[str, int] | None:
+        files = self._without_caches(files)
+        folders = {folder.rstrip(b"/") for folder in self._without_caches({folder + b"/" for folder in folders})}
+        found = ChangedSince(self._root, since, (files | folders).__contains__)
+        found.look(files, folders)
+        if found.in_future:
+            return None
+        # On an overlay, a file that is only opened for writing is copied up, and has a new ctime.
+        copied = found.kept if found.kept and is_overlay(self.workspace) else frozenset[bytes]()
+        times = {printable_path(path): at for path, at in found.times.items() if path not in copied}
+        for one in repositories:
+            name = printable_path(os.path.relpath(os.fsencode(one.root / ".git"), self._root))
+            if at := one.changed_since(since):
+                times[name] = at
+        return times
+
+    def _without_caches(self, paths: set[bytes]) -> set[bytes]:
+        """Return the paths that are neither caches nor the goal's `outputs`."""
+        ordered = list(paths)
+        passing = self._passing.matches(map(printable_path, ordered))
+        return {path for path, passes in zip(ordered, passing, strict=True) if not passes}
 
     async def ignored_names(self) -> tuple[str, ...]:
         """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
 from goalrunner.core.errors import AgentNotInstalled
+from goalrunner.system.change_clock import change_time
 from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, ready, started, unstartable
 from goalrunner.system.launcher import GRACE, opened_sink
 from goalrunner.system.processes import Process, Watchdog, send_signal
@@ -100,6 +101,8 @@ class ProcessConnection:
             os.set_blocking(pipe.fileno(), False)
         self._grace = grace
         self._read_until = math.inf
+        self.silent_at = change_time()
+        """When everything that had been written was read, by the clock of file times."""
         self._known: frozenset[int] = frozenset()
         self._groups: frozenset[int] = frozenset({child.pid})
 
@@ -118,9 +121,11 @@ class ProcessConnection:
         while not self._source.closed and time.monotonic() < self._read_until:
             await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
             ended = self._child.ended()  # before reading: what it wrote before its end can then be read
+            now = change_time()
             data = self._source.read(_PIECE)
             if data is not None:
                 return data
+            self.silent_at = now
             if ended:
                 break
             await ready(self._source.fileno(), _PIPE_POLL)

@@ -173,7 +173,7 @@ async def test_a_file_is_read_to_its_end_when_its_writer_is_gone(tmp_path: Path)
     path.write_bytes(b"a" * 3_000_000)
     length = 0
     async for piece in growing_file(path, over):
-        length += len(piece)
+        length += len(piece.data)
         if not over.done():
             with path.open("ab") as file:
                 file.write(b"more")
