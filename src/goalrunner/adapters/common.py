@@ -14,8 +14,9 @@ from goalrunner.agents.external_chat import GO_ON
 from goalrunner.agents.turn import reported_result
 from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
-from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.messages import blocks_of
+from goalrunner.core.agent_ports import CALLED, Message, Recorder, RoundReply, Unfinished
+from goalrunner.core.freshness import start_of
+from goalrunner.core.messages import TIMESTAMP, blocks_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.trail_builder import trail_of
@@ -128,21 +129,23 @@ class TurnRecorder:
         self._prompt = prompt
         self._agent = agent
         self._calls: dict[str, Any] = {}
-        self._begun: set[str] = set()
+        self._starts: dict[str, int | None] = {}
 
     def begin(self, call_id: str) -> None:
         """Record that the tool of a remembered call is about to run."""
         item = observed(self._calls.get(call_id), {"role": "tool", "tool_call_id": call_id, "content": ""})
-        if item is not None and call_id not in self._begun:
-            self._begun.add(call_id)
+        if item is not None and self._starts.get(call_id) != CALLED:
+            self._starts[call_id] = CALLED
             self.recorder.tool_called(call_id, item.source, item.command)
 
     async def add(self, message: Message, facts: tuple[str, ...] = ()) -> None:
         """Record a message in OpenAI's format. `facts` are the framework's facts about a tool's result."""
         if message["role"] == "tool":
             await self._result(message, facts)
-        self._calls |= {str(call["id"]): call for call in message.get("tool_calls") or ()}
-        self.recorder.message(message)
+        calls = {str(call["id"]): call for call in message.get("tool_calls") or ()}
+        self._calls |= calls
+        self._starts |= dict.fromkeys(calls, start_of(message.get(TIMESTAMP)))
+        self.recorder.message({key: value for key, value in message.items() if key != TIMESTAMP})
         if self._prompt:
             for one in trail_of([message]).said:
                 if own := persons_text(one.text, [self._prompt]):
@@ -152,9 +155,10 @@ class TurnRecorder:
         call_id = str(message.get("tool_call_id"))
         item = observed(self._calls.get(call_id), message)
         if item is not None:  # a result that only repeats an argument is text of the agent
+            started = self._starts.get(call_id)
             self.begin(call_id)
             output = str(message["content"])
-            result = reported_result(self._agent, call_id, item.source, item.command, facts, output)
+            result = reported_result(self._agent, call_id, item.source, item.command, facts, output, started=started)
             await self.recorder.tool_result(result)
 
 

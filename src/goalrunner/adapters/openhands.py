@@ -22,6 +22,7 @@ from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
+from goalrunner.core.messages import TIMESTAMP
 from goalrunner.core.user_messages import ORIGIN
 from goalrunner.llm.outside import OutsideModel, goal_error_of
 
@@ -84,11 +85,16 @@ def _since(before: tuple[int, int, int, float], now: tuple[int, int, int, float]
 
 
 def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
-    """Convert OpenHands events to a chat in OpenAI's format, without the system prompt."""
+    """Convert OpenHands events to a chat in OpenAI's format, without the system prompt.
+
+    A message with tool calls has the time of its events, which are made before the tools start.
+    """
     convertible, message_event = _sdk(".event").LLMConvertibleEvent, _sdk(".event").MessageEvent
     shown = [event for event in events if isinstance(event, convertible)]
     typed = (event for event in shown if isinstance(event, message_event) and event.source == "user")
     by_user = {_text(event.to_llm_message().content) for event in typed}
+    actions = (event for event in shown if isinstance(event, _sdk(".event").ActionEvent))
+    made = {event.tool_call_id: event.timestamp for event in actions}
     chat = []
     for message in convertible.events_to_messages(shown):
         if message.role == "system":
@@ -98,6 +104,8 @@ def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
             entry[ORIGIN] = "program"
         if message.tool_calls:
             entry["tool_calls"] = [call_block(call.id, call.name, call.arguments) for call in message.tool_calls]
+            if times := [made[call.id] for call in message.tool_calls if call.id in made]:
+                entry[TIMESTAMP] = min(times)
         if message.tool_call_id:
             entry["tool_call_id"] = message.tool_call_id
         chat.append(entry)

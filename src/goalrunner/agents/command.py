@@ -83,14 +83,14 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Piece:
+class OutputPiece:
     """A piece of output, and what is known of the time at which it was written."""
 
     data: bytes
     arrival: Arrival
 
 
-async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[Piece, None]:
+async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[OutputPiece, None]:
     """Yield what is written to the file, piece by piece, until `finished` is done and all of it is read.
 
     Yield nothing if the file is never created.
@@ -103,7 +103,7 @@ async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenera
                 file = stack.enter_context(path.open("rb"))
             now = change_time()
             while file is not None and (data := file.read(_PIECE)):
-                yield Piece(data, Arrival(before, batch, whole=data.endswith(b"\n") and not last))
+                yield OutputPiece(data, Arrival(before, batch, whole=data.endswith(b"\n") and not last))
                 await asyncio.sleep(0)  # let other tasks run
                 now = change_time()
             if last:

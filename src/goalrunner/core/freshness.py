@@ -8,9 +8,11 @@ counts against freshness: without a time of the start, the whole round counts.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import re
 from collections.abc import Collection, Mapping
+from datetime import datetime
 
 from goalrunner.core.observation import Observation
 
@@ -32,6 +34,9 @@ _COARSE = 1_000_000_000
 _COARSE_STEP = 2 * _COARSE
 """Some file systems keep times in steps of one or two seconds."""
 
+_LATEST = 1e11
+"""Seconds; a later timestamp is in other units."""
+
 _REPORTS = re.compile(
     r"(?:.*/)?(?:coverage\.(?:xml|json|lcov)|lcov\.info|junit[\w.-]*\.xml|test-(?:results?|reports?)\.xml|\.aider\..+)"
 )
@@ -44,6 +49,19 @@ def newest(times: ChangeTimes) -> dict[str, int]:
     ordered = sorted(times.items(), key=lambda entry: (-entry[1], entry[0]))
     kept, rest = ordered[:MOST_CHANGES], ordered[MOST_CHANGES:]
     return dict(kept) | ({OTHERS: rest[0][1]} if rest else {})
+
+
+def start_of(timestamp: object) -> int | None:
+    """Return a time before the tools of a message with this timestamp started, in nanoseconds since 1970.
+
+    The timestamp is a text in ISO 8601, or seconds since 1970; local time without an offset. None for anything else.
+    """
+    seconds = timestamp if isinstance(timestamp, int | float) and not isinstance(timestamp, bool) else None
+    if isinstance(timestamp, str):
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            seconds = datetime.fromisoformat(timestamp).timestamp()
+    plausible = seconds is not None and 0 < seconds < _LATEST
+    return int(seconds * 1_000_000) * 1_000 - UNCERTAIN if plausible and seconds is not None else None
 
 
 def is_git(path: str) -> bool:

@@ -13,6 +13,9 @@ from goalrunner.core.errors import UsageError, kind_of
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 """The roles of OpenAI's chat messages, the old `function` included."""
 
+TIMESTAMP = "timestamp"
+"""The key of a message for the time at which it was made. Its tools started later."""
+
 _OTHER_BLOCKS = frozenset(
     """
     image image_url input_image input_audio audio video file document input_file thinking redacted_thinking refusal

@@ -13,7 +13,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from goalrunner.core.messages import Block, at, blocks_of, calls_of, clean, facts_of, items, json_of, text, text_of
+from goalrunner.core.freshness import start_of
+from goalrunner.core.messages import (
+    TIMESTAMP,
+    Block,
+    at,
+    blocks_of,
+    calls_of,
+    clean,
+    facts_of,
+    items,
+    json_of,
+    text,
+    text_of,
+)
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, UserText, source_of, trail_with
 from goalrunner.core.user_messages import ORIGIN, persons_text
 
@@ -52,6 +65,7 @@ class _Call:
     forgeable: str = ""
     summary: bool = False
     waiting: int = 1
+    started: int | None = None
 
     def beside(self, other: _Call) -> _Call:
         """Return what holds for a result of one of two calls with the same id: which of them is not known."""
@@ -100,11 +114,19 @@ class TrailBuilder:
             self._places.append(self._store(text))
 
     def called(
-        self, identifier: str, tool: str, arguments: Any, *, summary: bool = False, writes: Sequence[str] = ()
+        self,
+        identifier: str,
+        tool: str,
+        arguments: Any,
+        *,
+        summary: bool = False,
+        writes: Sequence[str] = (),
+        started: int | None = None,
     ) -> None:
         """Note a tool call with its arguments, a dict or a text.
 
         `summary`: its result is the report of another agent. `writes`: files that it writes and its arguments omit.
+        `started`: a time before it started, in nanoseconds since 1970, if one is known.
         """
         line = command_of(arguments)
         for path in writes:
@@ -116,6 +138,7 @@ class TrailBuilder:
             given=frozenset(_strings(arguments)),
             forgeable=next(iter(writes), "") or self._written.of_call(tool, arguments, line),
             summary=summary or (self._subagents and _letters(tool) in _SUBAGENTS),
+            started=started,
         )
         self._calls[identifier] = before.beside(call) if before and before.waiting else call
 
@@ -155,6 +178,7 @@ class TrailBuilder:
             facts=tuple(facts),
             command=call.command,
             round=self._round,
+            started=call.started,
             reported_by=self.reporter,
         )
         self._items.append(item)
@@ -307,7 +331,8 @@ def add_message(trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool
     elif role == "assistant":
         trail.said(said, summary=claims)
         for call in calls_of(message):
-            trail.called(call.id, call.name, call.given, summary=claims)
+            started = start_of(message.get(TIMESTAMP))
+            trail.called(call.id, call.name, call.given, summary=claims, started=started)
     elif role in ("tool", "function"):  # a function is the old form, whose calls have no id
         tool, results = (
             text(message.get("name")),

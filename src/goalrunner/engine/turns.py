@@ -70,6 +70,8 @@ class ReportedChat:
                     facts=item.facts,
                     output=text.encode("utf-8", errors="replace"),
                     reported_by=self._reporter,
+                    started=item.started,
+                    ended=item.started,
                 )
                 await recorder.tool_result(result)
             else:

@@ -27,7 +27,7 @@ from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_lin
 from goalrunner.core.field_types import first_problem
 from goalrunner.core.goal import Goal
 from goalrunner.core.labels import Label
-from goalrunner.core.messages import refuse_no_chat
+from goalrunner.core.messages import TIMESTAMP, refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.goalfile.loading import load_goal
@@ -225,7 +225,8 @@ def _transcript(path: Path) -> Iterator[Any]:
         row = record.value
         is_message = isinstance(row, dict) and row.get("type") in ("user", "assistant")
         if is_message and not any(map(row.get, ("isSidechain", "isMeta", "isCompactSummary"))):
-            yield row.get("message")
+            message = row.get("message")
+            yield {**message, TIMESTAMP: row.get(TIMESTAMP)} if isinstance(message, dict) else message
 
 
 def _allowed(text: str) -> HookReply:
