@@ -192,6 +192,23 @@ def test_a_dry_run_in_json_is_the_goal(goal_file: Path, api: ScriptedApi, capsys
     assert (value["objective"], value["max_iterations"]) == ("Make it.", 3)
 
 
+def test_strict_adds_the_labels_that_are_reviewed(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal_file.write_text(f'{goal_file.read_text()}\n[approvals]\nlabels = ["flaky"]\n')
+    assert main(["run", str(goal_file), "--strict", "--dry-run", "--json"]) == 0
+    labels = json.loads(capsys.readouterr().out)["approvals"]["labels"]
+    assert labels == [
+        "flaky",
+        "rests on",
+        "tests removed",
+        "checks differ",
+        "suppressions added",
+        "nothing changed",
+        "checks passed before the change",
+    ]
+
+
 def test_a_dry_run_finds_what_the_parts_refuse(
     goal_file: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -131,10 +131,10 @@ def test_init_without_a_test_command_says_what_to_type(
 
 
 @pytest.mark.slow
-def test_init_of_green_tests_writes_that_a_run_must_not_start_green(project: Path) -> None:
+def test_init_of_green_tests_says_that_they_pass_already(project: Path) -> None:
     ended = goal("init", "--yes", "--agent", "claude", "--validator", "true", cwd=project)
     assert ended.code == 0, ended.err
-    assert tomllib.loads((project / "goal.toml").read_text())["baseline"] == "red"
+    assert "baseline" not in tomllib.loads((project / "goal.toml").read_text())
     assert "the validator passes already" in ended.out
 
 

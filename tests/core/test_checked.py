@@ -392,6 +392,46 @@ def test_a_review_that_was_interrupted_starts_again() -> None:
     assert (decide(state), state.memory.current_step) == (ReviewChecks(1), "review_checks-1")
 
 
+# -- labels that a goal lets be reviewed ----------------------------------------------------------------------------------
+
+RESTS = "rests on changed files: data/x.json"
+
+
+def labelled(number: int = 1) -> events.ValidatorsFinished:
+    """Green, with a label that the goal lets be reviewed."""
+    offered = changed().model_copy(update={"labels": (RESTS,), "paths": ("data/x.json",)})
+    return checked(number, labels=(RESTS, "flaky: tests"), changed_checks=offered)
+
+
+def test_green_results_with_such_a_label_wait_for_a_person() -> None:
+    state = state_after(ALONE, *worked(), labelled())
+    step = decide(state)
+    assert isinstance(step, AskApproval)
+    assert (step.action, step.kind) == (RESTS, "checks")
+    assert (proven(state), state.validators_green) == (False, False)
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False)]
+    accepted = state_after(ALONE, *worked(), labelled(), asked(), said(1, "approved"))
+    assert decide(accepted) == COMPLETE
+    assert outcome_of(accepted).labels == (RESTS, "flaky: tests")
+    assert [(attempt.attempt, attempt.passed) for attempt in accepted.attempts] == [(1, True)]
+
+
+def test_the_judge_accepts_such_a_label_without_another_check() -> None:
+    assert decide(state_after(REVIEWING, *worked(), labelled())) == ReviewChecks(1)
+    state = state_after(REVIEWING, *worked(), labelled(), reviewed("accepted", ACCEPTED))
+    assert decide(state) == AskJudge(1)
+    assert outcome_of(state).labels == (f"{RESTS} (reviewed by the judge)", "flaky: tests")
+    refused = state_after(REVIEWING, *worked(), labelled(), reviewed("refused", REFUSED))
+    assert isinstance(decide(refused), RunRound)
+
+
+def test_a_goal_that_refuses_such_a_label_sends_the_agent_back() -> None:
+    refusing = ALONE.model_copy(update={"approvals": Approvals(checks="refuse")})
+    step = decide(state_after(refusing, *worked(), labelled()))
+    assert isinstance(step, RunRound)
+    assert step.feedback == f"The goal accepts no result with this label: {RESTS}"
+
+
 # -- hidden validators, refusals, labels ---------------------------------------------------------------------------------
 
 HIDING = RunRules(validators=("tests",), hidden=("secret",), max_iterations=5)

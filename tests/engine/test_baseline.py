@@ -19,17 +19,25 @@ def _goal(run: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("check", [None, "in-place"])
-async def test_a_green_baseline_completes_before_round_1(tmp_path: Path, check: str | None) -> None:
+async def test_a_green_baseline_completes_before_round_1_if_the_goal_says_so(tmp_path: Path, check: str | None) -> None:
     arena = Arena(tmp_path)
     arena.write({"a.txt": "a\n"})
-    ending = await arena.fight((), **_goal("test -e a.txt", workspace={"check": check}))
-    assert (ending.how, ending.rounds) == (("complete", "satisfied", 1), 0)
+    ending = await arena.fight((), **_goal("test -e a.txt", workspace={"check": check}, baseline="complete"))
+    assert (ending.how, ending.rounds, ending.outcome.labels) == (("complete", "satisfied", 1), 0, ())
+
+
+@pytest.mark.parametrize(("command", "labels"), [("true", ("nothing changed",)), ("echo b > b.txt", ())])
+async def test_a_green_baseline_is_no_work(tmp_path: Path, command: str, labels: tuple[str, ...]) -> None:
+    arena = Arena(tmp_path)
+    arena.write({"a.txt": "a\n"})
+    ending = await arena.fight(({"name": "shell", "arguments": {"command": command}},), **_goal("test -e a.txt"))
+    assert (ending.how, ending.rounds, ending.outcome.labels) == (("complete", "satisfied", 1), 1, labels)
 
 
 async def test_ignored_files_of_the_start_are_visible(tmp_path: Path) -> None:
     arena = Arena(tmp_path)
     arena.write(MADE)
-    ending = await arena.fight((), **_goal("sh build/run.sh"))
+    ending = await arena.fight((), **_goal("sh build/run.sh", baseline="complete"))
     assert (ending.how, ending.rounds) == (("complete", "satisfied", 1), 0)
 
 

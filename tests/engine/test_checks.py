@@ -12,7 +12,7 @@ import pytest
 
 from goalrunner.core import events, fold
 from goalrunner.core.agent_ports import Approver
-from goalrunner.core.errors import EnvironmentFailed, WorkspaceError
+from goalrunner.core.errors import EnvironmentFailed, ProviderUnavailable, WorkspaceError
 from goalrunner.core.events import ChangedChecks, Colour, Content
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import ArtifactRef
@@ -371,6 +371,53 @@ async def test_without_a_person_the_run_waits_and_goes_on_with_the_decision(
     assert ended.labels == (("checks changed: t.py",) if decision == "approved" else ())
 
 
+LABEL = "rests on changed files: t.py"
+STRICT: Any = {"labels": ["rests on"]}
+
+
+async def test_a_result_with_a_label_that_the_goal_names_is_reviewed(tmp_path: Path) -> None:
+    person = ScriptedApprover(True)
+    rested = ran(True, labels=(LABEL,), differing=("t.py",))
+    bench = Bench(tmp_path, rested, approver=person, approvals=STRICT)
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, (LABEL,))
+    (request,) = person.requests
+    assert (request.approval.action, request.changed) == (LABEL, ("t.py",))
+    free = Bench(tmp_path, rested)
+    assert (await free.drive()).labels == (LABEL,)
+
+
+async def test_a_label_that_was_accepted_is_not_reviewed_again(tmp_path: Path) -> None:
+    rested = ran(True, labels=(LABEL,), differing=("t.py",))
+    judge = ScriptedJudge(
+        satisfied().model_copy(update={"complete": False, "missing": "more"}), satisfied(), reviews=(True,)
+    )
+    bench = Bench(tmp_path, rested, rested, judge=judge, approvals={**STRICT, "checks": "judge"})
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.labels) == (True, (f"{LABEL} (reviewed by the judge)",))
+    assert (len(judge.reviewed), len(bench.checker.calls)) == (1, 2)
+
+
+async def test_a_review_is_recorded_with_its_usage_and_refuses_with_the_path(tmp_path: Path) -> None:
+    judge = ScriptedJudge(satisfied(), reviews=(False,))
+    bench = Bench(tmp_path, tampered(), ran(True), judge=judge, approvals={"checks": "judge"})
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, outcome.usage["judge"].calls) == (True, 2, 2)
+    (request,) = judge.reviewed
+    assert (request.diff, request.changed.key, request.reviews) == ("-assert ***\n+pass\n", "k1", 0)
+    (event,) = bench.events_of(events.ChecksReviewed)
+    assert (event.key, event.round, event.decision) == ("k1", 1, "refused")
+    assert "- restore t.py: nothing in the goal asks for this change" in bench.conversation.prompts[1]
+
+
+async def test_a_review_of_a_judge_that_is_away_fails_the_run_and_is_made_when_it_is_resumed(tmp_path: Path) -> None:
+    judge = ScriptedJudge(satisfied(), reviews=(ProviderUnavailable("503"), True))
+    bench = Bench(tmp_path, tampered(), ran(True), judge=judge, approvals={"checks": "judge"})
+    assert (await bench.drive()).stop_reason is StopReason.JUDGE_FAILED
+    ended = await resumed(bench)
+    assert (ended.passed, ended.iterations) == (True, 1)
+
+
 async def resumed(bench: Bench) -> GoalOutcome:
     """Another process takes the run up."""
     journal = RunJournal(bench.parts.log, bench.parts.transcript, bench.parts.artifacts)
@@ -411,6 +458,45 @@ async def test_a_green_baseline_completes_without_a_round(tmp_path: Path) -> Non
     outcome = await bench.drive()
     assert (outcome.passed, outcome.iterations, bench.conversation.prompts) == (True, 1, [])
     assert bench.checker.compared == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "added_fails", "label"),
+    [
+        (False, None, ("nothing changed",)),
+        (True, None, ()),
+        (True, True, ()),
+        (True, False, ("checks passed before the change",)),
+    ],
+)
+async def test_results_that_were_green_before_the_work_are_labelled(
+    tmp_path: Path, changes: bool, added_fails: bool | None, label: tuple[str, ...]
+) -> None:
+    folder = Folder()
+
+    class Working(ScriptedConversation):
+        async def send(self, prompt: str, recorder: Any) -> Any:
+            folder.now = TWO if changes else ONE
+            return await super().send(prompt, recorder)
+
+    bench = Bench(
+        tmp_path,
+        ran(True),
+        ran(True),
+        conversation=Working("one"),
+        folder=folder,
+        takes_baseline=True,
+        needs_round=True,
+    )
+    bench.checker.added_fails = added_fails
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, label)
+
+
+async def test_results_after_a_red_baseline_are_not_labelled(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(False), ran(True), takes_baseline=True, needs_round=True)
+    bench.checker.added_fails = False
+    assert (await bench.drive()).labels == ()
 
 
 async def test_a_baseline_that_the_environment_makes_red_ends_the_run_with_the_line_that_helps(tmp_path: Path) -> None:

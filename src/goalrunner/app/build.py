@@ -169,6 +169,8 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     hidden = tuple(validator.name for validator in parts.validators if is_hidden(validator))
     commands = [spec for spec in goal.validators if spec.run is not None]
     checks_response = len(commands) < len(parts.validators)
+    # Only a judge can see that the work is done already: checks that pass before it do not show it.
+    may_end_at_baseline = parts.judge is not None or goal.baseline == "complete"
     record = GoalRecord(
         goal_id=run_id,
         run_id=run_id,
@@ -188,7 +190,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
         # Only commands can be run before there is a response; a callable checks one.
         takes_baseline=goal.deliverable == "workspace" and any(not spec.hidden for spec in commands),
         wants_red=goal.baseline == "red",
-        needs_round=options.needs_round or checks_response,
+        needs_round=options.needs_round or checks_response or not may_end_at_baseline,
         hidden=hidden if parts.checker is not None else (),
         protects=goal.workspace.protect,
         editable=goal.workspace.editable,

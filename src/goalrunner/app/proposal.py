@@ -38,7 +38,7 @@ class Proposal:
         names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", feedback)
         return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
 
-    def text(self, objective: str, schema_path: Path, *, is_done: bool) -> str:
+    def text(self, objective: str, schema_path: Path) -> str:
         """Return the goal file."""
         agent, editable = self.agent, self.project.editable
         rows = [
@@ -49,8 +49,6 @@ class Proposal:
             ('# success_criteria = ["..."]', "what the judge needs evidence for; default: derived by the judge\n"),
             (f"validator = {_toml(self.command)}", self.why),
         ]
-        if is_done:
-            rows.append(('baseline = "red"', "do not start while the validator passes without any work"))
         if agent is None:
             rows.append(('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:"))
             rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))

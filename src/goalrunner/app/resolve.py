@@ -190,6 +190,7 @@ def within_parent(goal: Goal, home: Path) -> Goal:
         "require": _joined(theirs.require, mine.require),
         "commands": _joined(theirs.commands, mine.commands),
         "on_deny": "stop" if "stop" in (mine.on_deny, theirs.on_deny) else "continue",
+        "labels": _joined(theirs.labels, mine.labels),
         "checks": _stricter(mine.checks, theirs.checks),
     }
     update = {

@@ -103,8 +103,7 @@ def init(
     if ask and objective in (_TO_DESCRIBE, GREEN_TESTS):
         objective = output.typed(f"What is the agent to do? [Enter: {objective}] ", objective)
     schema_path = runs.home().absolute() / "goal.schema.json"
-    is_done = baseline.is_green and not proposal.judge
-    text = proposal.text(objective, schema_path, is_done=is_done)
+    text = proposal.text(objective, schema_path)
     output.say(f"\n{text}\n")
     if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
@@ -129,7 +128,7 @@ def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> 
     if baseline.problem:
         return "repair what the baseline says, then: goal check"
     if baseline.is_green and not proposal.judge:
-        return "the validator passes already. Add a test that fails, or a judge. Then: goal run"
+        return "describe the work in goal.toml, and add a judge or a test that fails: the validator passes already"
     if objective == _TO_DESCRIBE:
         return "describe the work in goal.toml, then: goal check, then goal run"
     return "goal check, then goal run"

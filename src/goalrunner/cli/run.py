@@ -15,6 +15,7 @@ from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import drive, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
 from goalrunner.core.errors import ExitCode, UsageError, one_line, quoted
+from goalrunner.core.labels import STRICT_LABELS
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.exports.result_files import open_files
 from goalrunner.records.run_folder import newest_run, read_summary
@@ -56,6 +57,9 @@ def run(
         File, option("FILE", "Record the replies of the models that goal calls; scripted/FILE replays them.")
     ] = None,
     continue_from: ContinueFrom = None,
+    strict: Annotated[
+        bool, flag("--strict", "Let results be reviewed that rest on changed files or tests, or have similar labels.")
+    ] = False,
     canary: Annotated[bool, flag("--canary", "Do not run if the judge accepts work without proof.")] = False,
 ) -> int:
     """Work on a goal until it is proven complete or a limit stops it.
@@ -79,6 +83,7 @@ def run(
         "parent": parent,
     }
     goal, goal_file = goals.load(goal_file_or_text, overrides)
+    goal = with_strict_labels(goal) if strict else goal
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
@@ -99,6 +104,12 @@ def run(
 
         require_careful_judge(goal)
     return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
+
+
+def with_strict_labels(goal: Goal) -> Goal:
+    """Return the goal that also lets the labels of `--strict` be reviewed."""
+    labels = tuple(dict.fromkeys((*goal.approvals.labels, *STRICT_LABELS)))
+    return goal.model_copy(update={"approvals": goal.approvals.model_copy(update={"labels": labels})})
 
 
 def _print_resolved(goal: Goal, run_options: RunOptions, *, json: bool) -> int:

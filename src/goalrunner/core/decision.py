@@ -203,7 +203,7 @@ def _review(state: RunState, changed: ChangedChecks) -> Step:
     why = changed.why or "the validators pass only with the agent's versions of these files"
     if undecided is not None:
         why += f"; the judge did not decide: {undecided.reason}"
-    return AskApproval(changed.label(), why, "checks")
+    return AskApproval(changed.action, why, "checks")
 
 
 def _after_decision(state: RunState) -> Step:

@@ -73,7 +73,7 @@ class RunRules(Frozen):
     wants_red: bool = False
     """Whether a green baseline is refused."""
     needs_round: bool = False
-    """Whether the agent works even after a green baseline."""
+    """Whether the agent works after a green baseline in any case."""
     checks_response: bool = False
     """Whether a callable checks the response."""
     protects: tuple[str, ...] = ()
@@ -379,6 +379,14 @@ class ChangedChecks(Frozen):
     """Why the changes need a review, in one sentence."""
     hint: str = ""
     """The line of the goal file that allows them: `allow = ["Makefile"]`."""
+
+    labels: tuple[str, ...] = ()
+    """Labels of green results that the goal lets review; empty: the results are red without the changes."""
+
+    @property
+    def action(self) -> str:
+        """What is to be accepted, in one line."""
+        return ", ".join(self.labels) or self.label()
 
     def label(self, reviewer: str = "") -> str:
         """Return the label of a result that rests on these changes; `reviewer` is REVIEWED, or empty for a person."""

@@ -406,7 +406,8 @@ def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
         # With an obstacle the round is not decided. The agent gets no feedback about it, as it cannot remove it.
         return ran
     # A review may still accept the agent's versions of the checks: the round is then counted as passed.
-    return _decided(ran, verdict_of(event.results, event.refusal, event.protected_changes))
+    waits = f"the result has to be reviewed: {changed.action}" if changed is not None and changed.labels else ""
+    return _decided(ran, verdict_of(event.results, event.refusal or waits, event.protected_changes))
 
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
@@ -564,6 +565,8 @@ def _refusal_of(state: RunState, changed: events.ChangedChecks) -> str:
     if about is not None and about.decision == "denied":
         return _denial(changed, about)
     if about is None and state.plan.approvals.checks == "refuse":
+        if changed.labels:
+            return f"The goal accepts no result with this label: {changed.action}"
         return "\n".join(
             ["The goal allows no changes of its checks:", *(f"- restore {path}" for path in changed.paths)]
         )
@@ -612,14 +615,22 @@ def _reviewed(state: RunState, event: events.ChecksReviewed) -> RunState:
 
 
 def _accepted(state: RunState, changed: events.ChangedChecks, reviewer: str = "") -> RunState:
-    """Return the state in which the agent's versions of the checks count."""
+    """Return the state in which the agent's versions of the checks count, or the labels of the results are accepted."""
+    if changed.labels:
+        suffix = f" ({reviewer})" if reviewer else ""
+        labels = tuple(f"{label}{suffix}" if label in changed.labels else label for label in state.check_labels)
+        return _with_results(state.replace(check_labels=labels), changed)
     if state.plan.has_judge:
         # The judge needs the accepted results as observations: the validators run with these versions.
         if state.phase is Phase.ENDED:
             return state.replace(changed_checks=None, left=Phase.WORKED)
         return state.replace(changed_checks=None, phase=Phase.WORKED)
-    labels = (*state.check_labels, changed.label(reviewer))
-    accepted = state.replace(validators=changed.results, refusal="", changed_checks=None, check_labels=labels)
+    return _with_results(state.replace(check_labels=(*state.check_labels, changed.label(reviewer))), changed)
+
+
+def _with_results(state: RunState, changed: events.ChangedChecks) -> RunState:
+    """Return the state in which the reviewed results are those of the round."""
+    accepted = state.replace(validators=changed.results, refusal="", changed_checks=None)
     return _decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
 
 

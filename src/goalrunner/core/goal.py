@@ -160,8 +160,8 @@ class Goal(Frozen):
     """False: each retry sees original input and latest feedback."""
     resume_prompt: fields.Template | None = None
     """Retry message with {feedback} {iteration} {missing} {objective}."""
-    baseline: Literal["any", "red"] = "any"
-    """"red" refuses a start at which every check passes."""
+    baseline: Literal["any", "complete", "red"] = "any"
+    """If every check passes at the start: "complete" ends the run, "red" refuses it."""
     stall_rounds: fields.CountLimit = 3
     """Equal rounds in a row that count as a stall; inf: never."""
     max_iterations: fields.CountLimit = tables.DEFAULT_MAX_ITERATIONS

@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
 from goalrunner.core import field_types as fields
 from goalrunner.core.agent_preset import BudgetName, Protocol
-from goalrunner.core.errors import quoted
+from goalrunner.core.errors import nearest, quoted, quoted_list
 from goalrunner.core.field_types import Frozen, InnerError, from_file
+from goalrunner.core.labels import REVIEWABLE, begins_with
 
 ApprovalKind = Literal["complete", "shell", "write", "network", "checks"]
 """Calling the goal complete; running a command; writing a file; counting the agent's versions of existing tests and
@@ -41,6 +42,17 @@ def approvals_of_before(value: object) -> object:
     return {**value, "require": tuple(dict.fromkeys(kinds))}
 
 
+def _label_name(name: str) -> str:
+    if not any(begins_with(label, name) for label in REVIEWABLE):
+        near = nearest(name, REVIEWABLE)
+        meant = f"; did you mean {quoted(near)}?" if near else f"; the labels are {quoted_list(REVIEWABLE)}"
+        raise ValueError(f"{quoted(name)} begins no label that can be reviewed{meant}")
+    return name
+
+
+LabelName = Annotated[fields.Text, AfterValidator(_label_name)]
+"""The beginning of a label: `rests on`."""
+
 CheckPolicy = Literal["judge", "person", "refuse"]
 """Who reviews changed checks; "refuse": the agent has to restore them."""
 
@@ -54,6 +66,8 @@ class Approvals(Frozen):
     """Patterns of command lines, `*` for anything."""
     checks: CheckPolicy | None = None
     """Who reviews changed checks; None: the judge if there is one that is independent, else a person."""
+    labels: tuple[LabelName, ...] = ()
+    """Beginnings of labels; results with them are reviewed like changed checks."""
     expires: fields.DurationLimit = DEFAULT_EXPIRY
     """Seconds; inf: never."""
     on_deny: Literal["stop", "continue"] = "stop"

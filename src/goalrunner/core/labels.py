@@ -176,6 +176,33 @@ EXPLANATIONS = {
 """The meaning of each label, and its cure."""
 
 
+REVIEWABLE = (
+    Label.RESTS_ON_FILES,
+    Label.RESTS_ON_TESTS,
+    Label.TESTS_REMOVED,
+    Label.CHECKS_DIFFER,
+    Label.SUPPRESSIONS_ADDED,
+    Label.NOTHING_CHANGED,
+    Label.PASSED_BEFORE,
+    Label.NEEDED_IGNORED,
+    Label.DEPENDENCIES_CHANGED,
+    Label.CHANGED_FILES,
+    Label.FLAKY,
+    Label.MORE_SKIPPED,
+    Label.NO_TEST_SUMMARY,
+    Label.TESTS_FILTERED,
+)
+"""The labels of checks that a goal may have reviewed."""
+
+STRICT_LABELS = ("rests on", *REVIEWABLE[2:7])
+"""The beginnings of the labels that `goal run --strict` has reviewed: the agent's work may have caused them."""
+
+
+def begins_with(label: str, name: str) -> bool:
+    """Return whether a label begins with these words: `rests on changed files: x` begins with `rests on`."""
+    return f"{label.replace(':', ' ')} ".startswith(f"{name} ")
+
+
 def label_in(text: str) -> Label | None:
     """Return the label that a text of a log begins with; None for a label of a later version."""
     name = text.partition(":")[0]

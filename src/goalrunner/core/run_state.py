@@ -368,7 +368,7 @@ class RunState(Frozen):
         """Whether every validator of the goal, hidden ones included, ran in this round and passed, and the results count."""
         ran = tuple(result.name for result in self.validators)
         passed = ran == (*self.plan.validators, *self.plan.hidden) and all(item.passed for item in self.validators)
-        return passed and not self.refusal and not self.leaked
+        return passed and not self.refusal and not self.leaked and self.changed_checks is None
 
     @property
     def decided_by_validators(self) -> bool:

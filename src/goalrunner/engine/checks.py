@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
 from goalrunner.core.errors import EnvironmentFailed, RecordError, some
-from goalrunner.core.observation import Snapshot, Trail
+from goalrunner.core.labels import Label, begins_with
+from goalrunner.core.observation import ArtifactRef, Snapshot, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, CheckRun, ChecksReviewRequest, ValidationContext, Validator
 from goalrunner.core.run_state import Phase, RunState
@@ -131,13 +133,63 @@ class Checks:
         before = self._state.snapshot
         ran, after = await self._run(self._state.iterations + 1, response, f"round {number}")
         finished = await observe(ran, self._journal, after)
+        labels = (*finished.labels, *await self._of_green_start(finished, after, response))
         changed = finished.changed_checks
         if changed is not None and ran.diff:
-            diff = self._journal.artifacts.put(ran.diff.encode(errors="replace"))
-            changed = changed.model_copy(update={"diff": diff})
+            changed = changed.model_copy(update={"diff": self._keep(ran.diff)})
+        if _is_proof(finished):
+            labels, changed = await self._labelled(finished, labels, after)
         snapshot = None if after == before else after
-        complete = {"round": number, "snapshot": snapshot, "changed_checks": changed}
+        complete = {"round": number, "snapshot": snapshot, "changed_checks": changed, "labels": labels}
         self._journal.append(finished.model_copy(update=complete))
+
+    def _keep(self, text: str) -> ArtifactRef:
+        return self._journal.artifacts.put(text.encode(errors="replace"))
+
+    async def _labelled(
+        self, finished: events.ValidatorsFinished, labels: tuple[str, ...], after: Snapshot | None
+    ) -> tuple[tuple[str, ...], events.ChangedChecks | None]:
+        """Return the labels of green results, and what has to be reviewed because of them, if the goal says so."""
+        state = self._state
+        names = state.plan.approvals.labels
+        wanted = tuple(label for label in labels if any(begins_with(label, name) for name in names))
+        if not wanted:
+            return labels, None
+        paths = finished.differing or await self._tracker.changed(state.base, after)
+        diff = await self._tracker.patch(state.base, after, paths) if paths else ""
+        key = sha256("\n".join((*wanted, diff)).encode(errors="replace")).hexdigest()
+        reviewer = state.approved_checks.get(key)
+        if reviewer is not None:
+            suffix = f" ({reviewer})" if reviewer else ""
+            return tuple(f"{label}{suffix}" if label in wanted else label for label in labels), None
+        changed = events.ChangedChecks(
+            key=key,
+            paths=tuple(paths),
+            diff=self._keep(diff) if diff else None,
+            results=finished.results,
+            why=f"the goal lets results with this label be reviewed: {', '.join(wanted)}",
+            labels=wanted,
+        )
+        return labels, changed
+
+    async def _of_green_start(
+        self, finished: events.ValidatorsFinished, after: Snapshot | None, response: str
+    ) -> tuple[str, ...]:
+        """Return the label of green results that would be green without the agent's work as well, as far as that is known."""
+        state, checker = self._state, self._parts.checker
+        was_green = state.baseline is not None and state.baseline.standing == "green"
+        if not was_green or state.plan.has_judge or state.plan.checks_response or not _is_proof(finished):
+            return ()
+        if state.base is None or after is None:
+            return ()
+        if not await self._tracker.changed(state.base, after):
+            return (Label.NOTHING_CHANGED.value,)
+        if checker is None:
+            return ()
+        context = self._context(state.iterations + 1, response)
+        with self._agent_paused():
+            added_fails = await checker.on_start(state.base, after, context)
+        return (Label.PASSED_BEFORE.value,) if added_fails is False else ()
 
     async def review(self, number: int) -> None:
         """Let the judge review the agent's changes of the checks."""
@@ -259,6 +311,12 @@ class Checks:
         request = request_of_state(state, number, trail, await self._tracker.stale(trail.items, state.snapshot))
         shown = tuple(map(self._parts.redact, (*state.protected_changes, *changed)))
         return replace(request, left=state.lingering, changed=shown)
+
+
+def _is_proof(finished: events.ValidatorsFinished) -> bool:
+    """Return whether the results are green and count."""
+    passed = bool(finished.results) and all(result.passed for result in finished.results)
+    return passed and not (finished.refusal or finished.leaked or finished.changed_checks)
 
 
 def _standing(finished: events.ValidatorsFinished) -> tuple[events.Standing, str]:

@@ -115,11 +115,11 @@ class SnapshotTracker:
         first, last = sorted((places[old.id], places[new.id]))
         return differing(self._steps[first:last])
 
-    async def patch(self, old: Snapshot | None, new: Snapshot | None) -> str:
-        """Return a unified patch for reading; empty without a workspace."""
+    async def patch(self, old: Snapshot | None, new: Snapshot | None, paths: Sequence[str] = ()) -> str:
+        """Return a unified patch for reading, of these paths or of all; empty without a workspace."""
         if self._workspace is None or old is None or new is None:
             return ""
-        return await self._workspace.diff(old, new)
+        return await self._workspace.diff(old, new, paths)
 
     async def stale(self, items: Sequence[Observation | Claim], final: Snapshot | None) -> dict[str, str]:
         """Return by observation id why it is outdated at `final`."""

@@ -54,8 +54,12 @@ def readiness_lines(goal: Goal, readiness: Readiness, command: str) -> Iterator[
     if readiness.problems:
         yield Fact("result", f"a run cannot start: {count(len(readiness.problems), 'problem')} found", tone="bad")
         return
-    if readiness.baseline and readiness.baseline.is_green and not goal.has_judge:
-        yield Fact("note", "a run would be complete at once: the validators pass, and there is no judge", tone="warn")
+    if readiness.baseline and readiness.baseline.is_green and not goal.has_judge and goal.baseline != "red":
+        if goal.baseline == "complete":
+            note = 'a run would be complete at once: the validators pass, and the goal has baseline = "complete"'
+        else:
+            note = "the validators pass before any work, and there is no judge: they cannot show that the work was done"
+        yield Fact("note", note, tone="warn")
     yield Fact("result", f"ready: {command}", tone="good", whole=True)
 
 
