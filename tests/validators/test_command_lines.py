@@ -152,6 +152,10 @@ def test_a_missing_tool_of_python_is_a_persons_to_install(
     assert bool(found) == bool(why)
 
 
+_INTERNAL = """\
+INTERNALERROR>   File "{}", line 3, in f
+INTERNALERROR> AttributeError: 'Package' object has no attribute 'obj'
+"""
 _USAGE = """\
 ERROR: usage: pytest [options] [file_or_dir] [file_or_dir] [...]
 pytest: error: unrecognized arguments: {}
@@ -181,6 +185,55 @@ def test_an_option_of_the_line_itself_is_a_persons_to_correct(
     assert found == (hint if name else "")
 
 
+@pytest.mark.parametrize(
+    ("line", "feedback", "why"),
+    [
+        ("pytest -q", _USAGE.format("--cov"), "pytest does not know --cov; install its plugin"),
+        ("make test", _USAGE.format("--asyncio-mode=auto"), "pytest does not know --asyncio-mode; install its plugin"),
+        (
+            "pytest -q",
+            "ERROR: Missing required plugins: pytest-x",
+            "pytest cannot start: Missing required plugins: pytest-x",
+        ),
+        (
+            "pytest -q",
+            "ERROR: Error importing plugin \"xyz.plugin\": No module named 'xyz'",
+            "pytest cannot start: Error importing plugin \"xyz.plugin\": No module named 'xyz'; install the plugin",
+        ),
+        ("pytest -q", "ERROR: Error importing plugin \"tests.fixtures\": No module named 'calc'", ""),
+        (
+            "pytest -q",
+            _INTERNAL.format("/usr/lib/python3/site-packages/pytest_x/plugin.py"),
+            "pytest and its plugins do not work together: AttributeError: 'Package' object has no attribute 'obj'",
+        ),
+        (
+            "pytest -q",
+            _INTERNAL.format("conftest.py"),
+            "",
+        ),
+        (
+            "pytest",
+            "INTERNALERROR> pluggy._manager.PluginValidationError: unknown hook 'pytest_x' in plugin y",
+            "pytest cannot start: pluggy._manager.PluginValidationError: unknown hook",
+        ),
+        ("pytest tests/test_new.py", "ERROR: file or directory not found: tests/test_new.py", ""),
+    ],
+)
+def test_a_plugin_that_is_missing_at_the_start_is_a_persons_to_install(
+    place: CheckPlace, line: str, feedback: str, why: str
+) -> None:
+    found = obstacle(_red(line, feedback, 4), place, at_start=True)
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+
+
+def test_a_daemon_that_does_not_run_is_a_persons_to_start(place: CheckPlace) -> None:
+    said = "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+    found = obstacle(_red("docker run --rm img pytest", said, 125), place)
+    assert found.startswith("docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock; start it")
+    assert obstacle(_red("pytest", said, 1), place) == ""
+
+
 def test_a_script_that_is_not_executable_is_a_persons_to_change(place: CheckPlace) -> None:
     (place.workspace / "check.sh").write_text("true\n")
     result = _not_found("./check.sh", "sh: 1: ./check.sh: Permission denied", 126)
@@ -201,6 +254,10 @@ VARIABLES = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PLACE": "/nonexistent"}
         ("true && no-such-program", "cannot_run"),
         ("env A=1 no-such-program", "cannot_run"),
         ("timeout 5 no-such-program", "cannot_run"),
+        ("true | no-such-program | cat", "cannot_run"),
+        ("no-such-program | cat", "cannot_run"),
+        ("./needs.sh | cat", "green"),
+        ("true || no-such-program | cat", "green"),
         ("/no/such/program", "cannot_run"),
         ("../no-such-program", "cannot_run"),
         ("$PLACE/no-such-program", "cannot_run"),

@@ -38,7 +38,9 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-async def check(workspace: Path, files: dict[str, str], line: str, **env: str) -> ValidatorResult:
+async def check(
+    workspace: Path, files: dict[str, str], line: str, *, optional: bool = False, **env: str
+) -> ValidatorResult:
     for name, text in files.items():
         path = workspace / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,9 +54,8 @@ async def check(workspace: Path, files: dict[str, str], line: str, **env: str) -
     }
     scratch = workspace.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    result, _ = await ShellValidator(ValidatorSpec(run=line), ProcessLauncher(), around).validate(
-        validation(workspace, scratch)
-    )
+    spec = ValidatorSpec(run=line, tests="optional" if optional else None)
+    result, _ = await ShellValidator(spec, ProcessLauncher(), around).validate(validation(workspace, scratch))
     assert {path.suffix for path in scratch.iterdir()} == {".out"}, "nothing else is left"
     return result
 
@@ -243,6 +244,12 @@ async def test_a_pytest_that_a_script_starts_names_its_tests(workspace: Path, li
     assert result.tests is not None
     assert result.tests.endings == {**dict.fromkeys(BOTH, "passed"), "tests/test_r.py::test_r": "failed"}
     assert (result.tests.whole, result.suite.proves) == (True, False)
+
+
+async def test_a_pytest_that_selects_no_test_passes_only_if_tests_are_optional(workspace: Path) -> None:
+    assert not (await check(workspace, GREEN, "pytest -q -k nothing")).passed
+    assert (await check(workspace, GREEN, "pytest -q -k nothing", optional=True)).passed
+    assert not (await check(workspace, RED, "pytest -q -k test_r", optional=True)).passed
 
 
 async def test_a_script_may_want_a_failure(workspace: Path) -> None:

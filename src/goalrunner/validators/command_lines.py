@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalrunner.core.ports import HIDDEN
 from goalrunner.core.shell_programs import Program, programs
-from goalrunner.core.tools import PROGRAM_FOLDERS, PYTEST, PYTEST_USAGE, PYTHON_TOOLS
+from goalrunner.core.tools import PROGRAM_FOLDERS, PYTEST, PYTHON_TOOLS
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
@@ -34,8 +34,29 @@ _TRANSPARENT = frozenset("env exec command nohup nice timeout sh bash dash cover
 _PARSE_TIMEOUT = 10.0
 _NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
 _UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
-_OF_PLUGINS = re.compile(r"-n|--(?:(?:no-)?cov|benchmark|dist|numprocesses|reruns|timeout)")
+_OF_PLUGINS = re.compile(
+    r"-n|--(?:(?:no-)?cov|asyncio|benchmark|create-db|dist|ds=|html|json-report|maxprocesses|mypy|nbval|nomigrations"
+    r"|numprocesses|randomly|reruns|reuse-db|ruff|snapshot|timeout)"
+)
 """Beginnings of options of pytest that a plugin brings, rather than a conftest.py."""
+_NO_PLUGIN = re.compile(
+    r"^.*(?:Missing required plugins: .+"
+    r"|Error importing plugin \"(?P<plugin>[^\"]+)\": No module named '(?P<module>[^']+)'.*)$",
+    re.MULTILINE,
+)
+_CONFLICT = re.compile(
+    r"^.*(?:PluginValidationError: .+|ValueError: option names? .*already added.*"
+    r"|ArgumentError: .*conflicting option string.*)$",
+    re.MULTILINE,
+)
+_INTERNAL_FRAME = re.compile(r"^INTERNALERROR> +File \"([^\"]+)\", line \d+", re.MULTILINE)
+_INTERNAL_ERROR = re.compile(r"^INTERNALERROR> ((?:\w+\.)*\w+(?:Error|Exception|Warning)\b.*)$", re.MULTILINE)
+_NO_DOCKER = re.compile(
+    r"^.*(?:Cannot connect to the Docker daemon|permission denied while trying to connect to the Docker"
+    r"|error during connect:|Cannot connect to Podman).*$",
+    re.MULTILINE,
+)
+_CONTAINERS = frozenset({"docker", "docker-compose", "podman", "podman-compose"})
 
 
 def _path(place: CheckPlace) -> str:
@@ -110,11 +131,11 @@ def _installed_here(name: str, place: CheckPlace) -> str:
     return next((path for path in paths if os.access(place.folder / path, os.X_OK)), "")
 
 
-def obstacle(result: ValidatorResult, place: CheckPlace) -> str:
+def obstacle(result: ValidatorResult, place: CheckPlace, *, at_start: bool = False) -> str:
     """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
 
     A missing script, module or test may be what the agent is to create. So may a program that a script of the workspace
-    needs.
+    needs. `at_start`: before round 1, so that not even the settings of pytest are the agent's.
     """
     if why := _missing_tool(result):
         return why
@@ -122,8 +143,61 @@ def obstacle(result: ValidatorResult, place: CheckPlace) -> str:
         return _not_started(result, place)
     if "Illegal option -o pipefail" in result.feedback and "pipefail" in result.command:
         return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
-    if result.exit_code == PYTEST_USAGE and (option := _refused_option(result)):
-        return f"pytest does not know {option}; install its plugin, or remove it from the goal file"
+    if (found := _NO_DOCKER.search(result.feedback)) and _starts_containers(result.command):
+        return f"{found[0].strip().partition('. ')[0][:_LONGEST]}; start it, or name another command in the goal file"
+    if option := _refused_option(result, at_start=at_start):
+        return f"pytest does not know {option}; install its plugin, or remove it from {_WHERE[at_start]}"
+    return _pytest_cannot_start(result.feedback, place) if at_start else ""
+
+
+_WHERE = {False: "the goal file", True: "the goal file or pytest's settings"}
+_LONGEST = 200
+
+
+def _starts_containers(line: str) -> bool:
+    return any(program.name in _CONTAINERS for program in programs(line))
+
+
+def _pytest_cannot_start(feedback: str, place: CheckPlace) -> str:
+    """Return that a plugin of pytest is missing, or that plugins do not work together; else empty."""
+    missing = _NO_PLUGIN.search(feedback)
+    if missing and (not missing["plugin"] or _is_installable(missing["plugin"], missing["module"], place)):
+        return f"pytest cannot start: {_message(missing[0])}; install the plugin"
+    if conflict := _CONFLICT.search(feedback):
+        return f"pytest cannot start: {_message(conflict[0])}; correct the versions of its plugins"
+    frames = _INTERNAL_FRAME.findall(feedback)
+    error = _INTERNAL_ERROR.search(feedback)
+    if error is None or not frames or any(_is_of_project(frame, place) for frame in frames):
+        return ""
+    return f"pytest and its plugins do not work together: {error[1][:_LONGEST]}; correct their versions"
+
+
+def _is_installable(plugin: str, module: str, place: CheckPlace) -> bool:
+    """Return whether a plugin is no module of the work, and itself is what is missing."""
+    top = plugin.partition(".")[0]
+    is_of_work = any((place.folder / name).exists() for name in (top, f"{top}.py"))
+    return f"{plugin}.".startswith(f"{module}.") and not is_of_work
+
+
+def _message(line: str) -> str:
+    return re.sub(r"^(?:INTERNALERROR> |E +|ERROR: |ImportError: )+", "", line.strip())[:_LONGEST]
+
+
+def _is_of_project(path: str, place: CheckPlace) -> bool:
+    """Return whether a file belongs to the work, and not to an environment of the project."""
+    whole = Path(os.path.normpath(place.folder / path))
+    return whole.is_relative_to(place.workspace) and "site-packages" not in whole.parts
+
+
+def missing_in_pipe(result: ValidatorResult, output: str, place: CheckPlace) -> str:
+    """Return that a program of a pipeline was not found, so that its exit code was lost; else empty."""
+    for program in programs(result.command):
+        if program.lost is None or program.lost.how != "|" or program.fallback or program.optional:
+            continue
+        for missing, hint in missing_words(program, place):
+            name = re.escape(missing.partition(":")[0])
+            if re.search(rf"^.*\b{name}: (?:command )?not found$", output, re.MULTILINE):
+                return f"{missing}; {hint}"
     return ""
 
 
@@ -140,14 +214,17 @@ def _missing_tool(result: ValidatorResult) -> str:
     return f"No module named {module}; {hint}, in [workspace] setup if checks run in a fresh checkout"
 
 
-def _refused_option(result: ValidatorResult) -> str:
-    """Return an option of the line itself that belongs to a plugin of pytest and that pytest did not accept; else empty."""
+def _refused_option(result: ValidatorResult, *, at_start: bool) -> str:
+    """Return an option that belongs to a plugin of pytest and that pytest did not accept; else empty.
+
+    After round 1 it must be one of the line itself: the agent may have written another one into the settings.
+    """
     arguments = [word for call in calls(result.command) if call.runner is PYTEST for word in call.arguments]
     options = {word.partition("=")[0] for word in arguments}
     refused = _UNKNOWN_OPTION.search(result.feedback)
     for word in refused[1].split() if refused else ():
         option = word.partition("=")[0]
-        if option in options and _OF_PLUGINS.match(option):
+        if (at_start or option in options) and _OF_PLUGINS.match(word):
             return option
     return ""
 

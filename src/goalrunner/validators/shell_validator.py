@@ -15,7 +15,7 @@ from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import PYTEST, PYTEST_NO_TESTS
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
-from goalrunner.validators.command_lines import obstacle, unexecutable_script
+from goalrunner.validators.command_lines import missing_in_pipe, obstacle, unexecutable_script
 from goalrunner.validators.junit_report import copying_command
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.runner_reports import Reports, Watch, is_refused, read_all, watch
@@ -107,18 +107,24 @@ class ShellValidator(SpecValidator):
         completion, reports = await self._run(context, place, reader.texts)
         reading: SuiteReading = await in_thread(reader.read, completion.output, context.scratch(".plain"), reports)
         result = self._cut_short(completion) or await self._judged(context, completion, reading, reports)
-        result = self._blamed(_with_tests(result, reading, reports), context, place)
+        result = _with_tests(result, reading, reports)
+        result = self._blamed(result, reading.output.text, context, place)
         result = result.model_copy(update={"steady": not passed_variables(self._spec)})
         return result, completion.output if completion.output.exists() else None
 
-    def _blamed(self, result: ValidatorResult, context: ValidationContext, place: CheckPlace) -> ValidatorResult:
-        """Return a red result as one that cannot run, if only a person can correct what is wrong."""
-        if result.passed:
-            return result
-        why = obstacle(result, place)
-        if not why and context.iteration == 0:
+    def _blamed(
+        self, result: ValidatorResult, output: str, context: ValidationContext, place: CheckPlace
+    ) -> ValidatorResult:
+        """Return a result as one that cannot run, if only a person can correct what is wrong."""
+        why = missing_in_pipe(result, output, place)
+        if not result.passed and not why:
+            why = obstacle(result, place, at_start=context.iteration == 0)
+        if not result.passed and not why and context.iteration == 0:
             why = unexecutable_script(result, place, "\n".join((context.objective, *context.criteria)))
-        return result.model_copy(update={"cannot_run": True, "summary": why}) if why else result
+        if not why:
+            return result
+        reason = "red" if result.passed else result.reason
+        return result.model_copy(update={"passed": False, "reason": reason, "cannot_run": True, "summary": why})
 
     async def _run(self, context: ValidationContext, place: CheckPlace, texts: str) -> tuple[Completion, Reports]:
         """Run it; return the completion, and what its test runners reported."""

@@ -94,7 +94,7 @@ class Output:
         self.text = without_prefixes(text)
         self.whole = whole
         """Whether it is the whole output."""
-        self.summaries = {name: [*read(text)][-_MOST:] for name, read in READERS.items()}
+        self.summaries = {name: [*read(self.text)][-_MOST:] for name, read in READERS.items()}
 
     def last(self, runner: str) -> Summary | None:
         """Return the last summary of a runner; None if there is none."""
