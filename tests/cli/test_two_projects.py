@@ -166,7 +166,9 @@ def test_cancel_shows_the_run_and_asks(
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     assert main(["cancel"]) == 0
     assert capsys.readouterr().out.startswith(f"cancelled  {projects.own_run.run_id}  cancelled by ")
-    assert main(["cancel"]) == 2
+    assert main(["cancel"]) == 0  # once more: it is cancelled
+    assert capsys.readouterr().out.startswith(f"cancelled  {projects.own_run.run_id}  cancelled by ")
+    assert main(["resume"]) == 2
     assert "was cancelled, which is final" in capsys.readouterr().err
 
 

@@ -59,6 +59,14 @@ THROUGH_OTHERS = (
     "true\n\\\ngit push",
     "a >x\n\\git push",
     "a # note\n\\git push",
+    "git rebase -i --exec 'git push' main",
+    "git rebase --exec='make && git push' main",
+    "git -C sub rebase -x 'git push' main",
+    "git rebase -ix 'git push' main",
+    "git bisect run git push",
+    "git bisect run sh -c 'git push'",
+    "git submodule foreach --recursive git push",
+    "git submodule --quiet foreach 'git push || true'",
 )
 
 NOT_UNDERSTOOD = (
@@ -170,6 +178,10 @@ def test_a_line_whose_programs_are_not_known_says_why(line: str) -> None:
         "source venv/bin/activate && a",
         "git -c user.name=x commit",
         "git add alias.py",
+        "git rebase main --onto x",
+        "git bisect start x y",
+        "git submodule update --init",
+        "git commit -m 'rebase --exec git push'",
         'git commit -m "$(cat <<\'EOF\'\nit\'s `x`, and git push\n\nA "b"\nEOF\n)" && git log',
         "python3 - 2>&1 <<'E' | tail -5\nprint(1)\nE",
         "grep -n '<<EOF' f\nls",

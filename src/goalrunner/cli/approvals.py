@@ -15,6 +15,7 @@ from goalrunner.app.sandbox import person
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
+from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.run_folder import RunFolder, read_summary, run_summaries, runs_of
@@ -160,15 +161,18 @@ def cancel(
     Asks first. The run cannot be resumed.
     """
     folder = runs.find(run)
-    refuse_final(load_state(folder))
-    if not yes:
+    before = load_state(folder)
+    is_cancelled = before.stop_reason is StopReason.CANCELLED  # a second request is no mistake
+    if not is_cancelled:
+        refuse_final(before)
+    if not (yes or is_cancelled):
         output.complain(
             layout.laid_out(naming_lines(RunSummary.read(read_summary(folder))), output.columns(sys.stderr))
         )
         question = "End this run for good? It cannot be resumed. [y/N]"
         if not output.confirmed(question, "goal cancel asks before it ends a run"):
             return 1
-    state = decisions.cancel_run(folder, reason)
+    state = before if is_cancelled else decisions.cancel_run(folder, reason)
     value = {"run_id": folder.run_id, "status": str(state.status), "message": state.message}
     output.say(value if json else f"{state.status}  {folder.run_id}  {state.message}\n")
     return 0

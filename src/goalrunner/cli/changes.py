@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -123,13 +125,17 @@ def prune(
     """
     from goalrunner.app import run_snapshots
     from goalrunner.reports.figures import count
+    from goalrunner.reports.layout import Quoted, laid_out
     from goalrunner.reports.tables import old_run_line
+
+    def whole(lines: Iterable[str], columns: int | None) -> str:
+        return laid_out((Quoted(line, "", whole=True) for line in lines), columns)
 
     home, now = runs.home(), datetime.now(UTC)
     old_runs = run_snapshots.old_runs(home, older_than, now)
     listed, number = [old_run_line(run) for run in old_runs], count(len(old_runs), "run")
     if old_runs and not (dry_run or yes):
-        output.complain("\n".join(listed))
+        output.complain(whole(listed, output.columns(sys.stderr)))
         hint = "add --yes, or --dry-run to list them"
         asked = f"Remove {number} for good? [y/N]"
         if not output.confirmed(asked, f"{number} would be removed for good", hint, "nothing was removed"):
@@ -147,7 +153,7 @@ def prune(
     if done.stores or done.snapshots:
         others = f"{len(done.stores)} snapshot stores, and {done.snapshots} snapshots in other stores"
         lines.append(f"removed  {others}, which no run needs")
-    output.say("".join(f"{line}\n" for line in lines))
+    output.say(whole(lines, output.columns()))
     for why_left in done.left:
         output.complain(f"left  {why_left}")
     return 0

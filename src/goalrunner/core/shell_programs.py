@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from goalrunner.core.errors import quoted
 from goalrunner.core.shell_lines import RESERVED, Command, UnreadableError, read_line
 from goalrunner.core.tools import (
+    GIT_VALUED,
     SCRIPT_OPTIONS,
     SHELLS,
     UNREAD_WRAPPERS,
@@ -154,6 +155,8 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
         yield from _of_script(through, words[1], depth)
     elif name in (*SHELLS, ".", "source"):
         yield from _of_shell(through, depth)
+    elif name == "git":
+        yield from _of_git(through, depth)
     elif wrapper := WRAPPERS.get("python" if name.startswith(("python", "pypy")) else name):
         yield from _wrapped(through, wrapper, depth)
 
@@ -170,6 +173,40 @@ def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
         yield from _of_script(shell, operand, depth)
     elif "-s" in given or not operand or operand.startswith(("-", "/dev/", "/proc/", "<(")):
         raise UnreadableError(f"{shell.through[-1]} runs what it reads")
+
+
+def _of_git(git: Program, depth: int) -> Iterator[Program]:
+    """Yield the programs of `git rebase --exec`, `git bisect run` and `git submodule foreach`."""
+    rest = git.words[_options(git.words, GIT_VALUED)[0] :]
+    if rest[:1] == ("rebase",):
+        for option, following in pairwise((*rest, "")):
+            is_short = re.match(r"-[^-]*x", option) is not None
+            name, equals, value = option.partition("=")
+            line = ""
+            if name == "--exec":
+                line = value if equals else following
+            elif is_short:
+                line = option.partition("x")[2] or following
+            yield from _of_argument(git, line, depth)
+    elif rest[:2] == ("bisect", "run"):
+        if rest[2:]:
+            yield from _with_started(replace(git, words=rest[2:]), depth + 1)
+    elif rest[:1] == ("submodule",):
+        words = rest[_options(rest, frozenset())[0] :]
+        command = words[_options(words, frozenset())[0] :] if words[:1] == ("foreach",) else ()
+        foreach = replace(git, optional=True)
+        if len(command) == 1:
+            yield from _of_argument(foreach, command[0], depth)
+        elif command:
+            yield from _with_started(replace(foreach, words=command), depth + 1)
+
+
+def _of_argument(outer: Program, script: str, depth: int) -> Iterator[Program]:
+    """Yield the programs of an argument that is a shell line."""
+    if script in outer.expanded:
+        yield Program(starts=True, problem="variables are part of its script")
+    if script:
+        yield from _of_script(outer, script, depth)
 
 
 def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:

@@ -203,6 +203,9 @@ UNREAD_WRAPPERS = frozenset(
 SCRIPT_OPTIONS = frozenset({"-c", "--call", "--command", "-S", "--split-string"})
 """Options of wrappers whose value is a shell line."""
 
+GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"})
+"""Options of git, before its subcommand, that take a value."""
+
 WITH_SUBCOMMANDS = frozenset(
     """
     apk apt apt-get aws brew bun bundle cargo composer conda dnf docker gcloud gem gh git glab go helm kubectl mamba npm
