@@ -21,6 +21,8 @@ _NONCE = re.compile(r"Fences of this audit carry (\w+)")
 _HEADING = re.compile(
     r"^\[(?P<id>o\d+)\] (?P<source>[^(\n]*?)(?: \((?P<facts>[^)\n]*)\))?(?P<stale> - stale: [^\n]*)?$", re.MULTILINE
 )
+_REVIEWED = re.compile(r"^(?:<(?=hunk)|(?=test))((?:hunk|test)-\d+) ", re.MULTILINE)
+"""A change in the prompt of a review."""
 _LABEL = re.compile(r"^[ck]\d+: ")
 _ONE_CALL = Usage(input_tokens=100, output_tokens=20, calls=1)
 
@@ -116,6 +118,8 @@ class Judge(LLM):
     prompts: list[Prompt] = field(default_factory=list)
     confirms: bool = True
     """Its second opinion on any claim that the goal is blocked."""
+    asked_for: str = ""
+    """The words of the goal that it quotes for every change of checks; without them, it accepts none."""
 
     async def complete(
         self,
@@ -125,14 +129,23 @@ class Judge(LLM):
         schema_name: str = "answer",
         **_: Any,
     ) -> Reply:
-        """Answer the audit, or give a second opinion."""
+        """Answer the audit, give a second opinion, or review changed checks."""
         self.usage = self.usage + _ONE_CALL
         asked = next(str(message["content"]) for message in messages if message["role"] == "user")
+        if schema_name == "review":
+            return Reply(self._review(asked), (), _ONE_CALL, "stop")
         prompt = Prompt(asked)
         self.prompts.append(prompt)
         if schema_name == "opinion":
             return Reply(json.dumps({"confirmed": self.confirms, "reason": "So it seems."}), (), _ONE_CALL, "stop")
         return Reply(self.answer(prompt), (), _ONE_CALL, "stop")
+
+    def _review(self, prompt: str) -> str:
+        """Return the answer to a review of changed checks."""
+        items = sorted(set(_REVIEWED.findall(prompt)))
+        if self.asked_for:
+            return json.dumps({"accepted": [{"items": items, "quote": self.asked_for}], "refused": []})
+        return json.dumps({"accepted": [], "refused": [{"items": items, "why": "the goal does not ask for it"}]})
 
     def answer(self, prompt: Prompt) -> str:
         """The verdict on a prompt."""

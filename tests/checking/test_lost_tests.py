@@ -128,6 +128,13 @@ def test_the_pytest_that_reports_needs_no_summary() -> None:
     assert lost(result(count(3, runner="pytest")), now) == []
 
 
+def test_a_run_without_any_report_loses_the_tests_of_the_start() -> None:
+    start = collected(x="failed", y="skipped")
+    assert lost(start, result()) == ["no test is reported, and 1 ran at the start"]
+    assert lost(start, result(count(1))) == []
+    assert lost(collected(y="skipped"), result()) == []
+
+
 def test_counts_do_not_decide_where_the_goal_lets_checks_change() -> None:
     start, now = result(count(3)), result(count(2))
     assert lost(start, now, freed=True) == []

@@ -43,36 +43,43 @@ def lost_tests(
             if by_agent(place) and known.get(test) not in SKIPPED:
                 found.setdefault(test, ChangedTest(test=test, change="skipped", start=known.get(test, "")))
     lost = [item for item in found.values() if not by_agent(file_of(item.test))]
-    if start is not None and not freed:
-        lost += _fewer_by_count(start, now)
-    return tuple(lost)
+    if start is None or freed:
+        return tuple(lost)
+    ran = [test for test, ending in before.endings.items() if ending in RAN] if before is not None else []
+    if ran and after is None and not (now.suite.counts or start.suite.quiet):
+        lost.append(ChangedTest(test=f"no test is reported, and {len(ran)} ran at the start", change="lost"))
+    return (*lost, *_fewer_by_count(start, now))
 
 
 def removed_tests(earlier: Sequence[ValidatorResult | None], delivered: ValidatorResult) -> int:
-    """Return how many tests of earlier runs are missing or skipped in what is delivered.
+    """Return how many tests of earlier runs are missing or skipped in what is delivered."""
+    names: set[str] = set()
+    fewer = 0
+    for one in earlier:
+        names |= gone_tests(one, delivered)
+        if one is not None and not one.suite.varying:
+            counts = [certain - ran for _, certain, ran in _runner_counts(one, delivered)]
+            fewer = max(fewer, *counts) if counts else fewer
+    return max(len(names), fewer)
+
+
+def gone_tests(before: ValidatorResult | None, delivered: ValidatorResult) -> set[str]:
+    """Return the tests of an earlier run that are missing or skipped in what is delivered.
 
     A test of the same name in another file is the same test.
     """
-    names: set[str] = set()
-    fewer = 0
-    after = delivered.tests
-    for one in earlier:
-        if one is None or one.suite.varying:
-            continue
-        before = one.tests
-        if before is not None and after is not None:
-            moved = Counter(_name_of(test) for test in after.endings if test not in before.endings)
-            for item in _lost_ids(before, after):
-                name = _name_of(item.test)
-                if not name:  # a file that could not be collected
-                    continue
-                if item.change == "lost" and moved[name]:
-                    moved[name] -= 1
-                else:
-                    names.add(item.test)
-        for _, certain, ran in _runner_counts(one, delivered):
-            fewer = max(fewer, certain - ran)
-    return max(len(names), fewer)
+    if before is None or before.tests is None or delivered.tests is None or before.suite.varying:
+        return set()
+    found: set[str] = set()
+    new = (test for test in delivered.tests.endings if test not in before.tests.endings)
+    moved = Counter(map(_name_of, new))
+    for item in _lost_ids(before.tests, delivered.tests):
+        name = _name_of(item.test)
+        if item.change == "lost" and moved[name]:
+            moved[name] -= 1
+        elif name:  # not a file that could not be collected
+            found.add(item.test)
+    return found
 
 
 def knows_tests(result: ValidatorResult | None) -> bool:

@@ -19,6 +19,7 @@ from goalrunner.checking.lost_tests import (
     SKIPPED,
     Results,
     file_of,
+    gone_tests,
     has_tests,
     knows_tests,
     lost_tests,
@@ -197,7 +198,9 @@ def lost_message(lost: Sequence[ChangedTest]) -> str:
 
 def _review(case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str = "") -> Decision:
     tests = changed_tests(case, runs, side)
-    files = (file_of(item.test) for item in tests if item.change in ("lost", "skipped") and "::" in item.test)
+    files = (
+        file_of(item.test) for item in tests if item.change in ("lost", "skipped") and (item.start or "::" in item.test)
+    )
     allow = dict.fromkeys((*case.reviewed, *(("*_test.go" if name.startswith("go test ") else name) for name in files)))
     hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
     return Decision("review", side, _labels(case, runs, "M"), refusal, case.reviewed, tests, why, hint)
@@ -209,10 +212,13 @@ def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[Changed
     delivered, original = _by_name(runs["M"]), _by_name(runs[side])
     found: dict[str, ChangedTest] = {}
     for name, result in delivered.items():
+        gone = gone_tests(case.start.get(name), result) | gone_tests(original.get(name), result)
         endings = [_endings(one) for one in (case.start.get(name), result, original.get(name))]
         for test in dict.fromkeys(test for one in endings if one is not None for test in one):
             row = _changed_test(test, *(None if one is None else one.get(test, ABSENT) for one in endings))
-            if row is not None:
+            if row is not None and (
+                row.change != "lost" or row.original == ABSENT or test in gone
+            ):  # else it has moved
                 found.setdefault(test, row)
     if _is_green(runs[side]):
         found |= {item.test: item for item in _lost(case, runs[side]) if item.test not in found}
