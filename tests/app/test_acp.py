@@ -131,3 +131,20 @@ async def test_what_was_promised_and_is_not_told_ends_a_run_with_a_budget_of_it(
     assert (outcome.stop_reason, outcome.iterations) == ("budget_exhausted", 1)
     assert "the usage of a call of reporter or the judge is unknown" in outcome.message
     assert "--allow-unenforced" in outcome.message
+
+
+async def test_a_turn_without_a_message_or_a_report_is_checked_if_it_changed_a_file(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["spawn", "echo 3 > new; mv new done"], ["wait_for", str(tmp_path / "workspace" / "done")]])
+
+    outcome = await course.run()
+
+    assert (outcome.status, outcome.iterations) == ("complete", 1)
+
+
+async def test_a_turn_in_which_nothing_happened_ends_the_run(tmp_path: Path) -> None:
+    course = Course(tmp_path, [])
+
+    outcome = await course.run()
+
+    assert (outcome.status, outcome.stop_reason) == ("failed", "agent_failed")
+    assert "it ended its turn without a message (end_turn)" in outcome.message
