@@ -134,7 +134,9 @@ async def test_what_was_promised_and_is_not_told_ends_a_run_with_a_budget_of_it(
 
 
 async def test_a_turn_without_a_message_or_a_report_is_checked_if_it_changed_a_file(tmp_path: Path) -> None:
-    course = Course(tmp_path, [["spawn", "echo 3 > new; mv new done"], ["wait_for", str(tmp_path / "workspace" / "done")]])
+    course = Course(
+        tmp_path, [["spawn", "echo 3 > new; mv new done"], ["wait_for", str(tmp_path / "workspace" / "done")]]
+    )
 
     outcome = await course.run()
 
