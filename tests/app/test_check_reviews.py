@@ -68,7 +68,7 @@ CHANGED = (agent("", shell(DONE), shell("cat total.py")), agent("done"))
 def test_the_judge_accepts_what_the_goal_asks_for(workspace: Workspace) -> None:
     outcome = workspace.run(*CHANGED, judged=(review((["hunk-1"], ASKED)), GREEN))
     assert (outcome.passed, outcome.iterations) == (True, 1), outcome
-    assert outcome.labels[0].startswith("checks changed: tests/test_total.py")
+    assert outcome.labels == ("checks changed: tests/test_total.py (reviewed by the judge)",)
     (made,) = workspace.state(outcome).reviews
     assert [(change.path, change.quote) for change in made.changes] == [("tests/test_total.py", ASKED)]
     assert outcome.usage["judge"].calls == 2
