@@ -377,7 +377,7 @@ STRICT: Any = {"labels": ["rests on"]}
 
 async def test_a_result_with_a_label_that_the_goal_names_is_reviewed(tmp_path: Path) -> None:
     person = ScriptedApprover(True)
-    rested = ran(True, labels=(LABEL,), differing=("t.py",))
+    rested = ran(True, labels=(LABEL,), changed=("t.py",))
     bench = Bench(tmp_path, rested, approver=person, approvals=STRICT)
     outcome = await bench.drive()
     assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, (LABEL,))
@@ -388,7 +388,7 @@ async def test_a_result_with_a_label_that_the_goal_names_is_reviewed(tmp_path: P
 
 
 async def test_a_label_that_was_accepted_is_not_reviewed_again(tmp_path: Path) -> None:
-    rested = ran(True, labels=(LABEL,), differing=("t.py",))
+    rested = ran(True, labels=(LABEL,), changed=("t.py",))
     judge = ScriptedJudge(
         satisfied().model_copy(update={"complete": False, "missing": "more"}), satisfied(), reviews=(True,)
     )

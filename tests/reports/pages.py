@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalRequest
@@ -144,6 +145,12 @@ def unusual() -> Sections:
         update={"results": (), "refusal": "installed packages changed", "hint": "allow them"}
     )
     changes = DiffStat(files=2, added=9, removed=2)
+    changed = events.ChangedChecks(key="k", paths=("t.py",), results=(), why="tests of the start are lost")
+
+    def reviewed(*items: events.ReviewedChange) -> events.ChecksReviewed:
+        decision: Literal["accepted", "refused"] = "refused" if any(item.problem for item in items) else "accepted"
+        return events.ChecksReviewed(round=1, key="k", decision=decision, changes=items)
+
     return {
         "the model and the judge": in_round(
             events.UsageRecorded(account="agent", usage=Usage(calls=1, retries=2)),
@@ -167,6 +174,18 @@ def unusual() -> Sections:
             checks,
             refused,
             events.WorkspaceChanged(paths=("y.py",), snapshot=Snapshot(id="a" * 64, tree="a" * 64)),
+        ),
+        "changed checks": in_round(
+            checked(False, "1 failed").model_copy(update={"changed_checks": changed}),
+            reviewed(events.ReviewedChange(path="t.py", change="@@ -1 +1 @@", quote="accept empty input")),
+            reviewed(
+                events.ReviewedChange(path="t.py", change="@@ -1 +1 @@", quote="accept empty input"),
+                events.ReviewedChange(path="u.py", change="lost: u.py::test_b", problem="no words ask for it"),
+            ),
+            events.ChecksReviewed(round=1, key="k", decision="undecided", reason="the diff is too long"),
+            checked(True, "1 passed").model_copy(
+                update={"changed_checks": changed.model_copy(update={"labels": ("nothing changed",)})}
+            ),
         ),
         "a green baseline": lines_of(
             created(), started(), events.BaselineTaken(standing="green", results=checked(True, "ok").results)
@@ -552,7 +571,18 @@ def approval_request(action: str = "ls", preview: str = "", **more: Any) -> Appr
 def approvals() -> Sections:
     """What a person is asked."""
     code = "    assert parse('') == Document(), 'the documentation promises an empty document here'"
-    checks = approval_request("checks changed: tests/test_a.py", f"-{code}\n+{code}\n  short\n", kind="checks")
+    why = "the validators pass only with the agent's versions of these files"
+    checks = approval_request(
+        "checks changed: tests/test_a.py", f"-{code}\n+{code}\n  short\n", kind="checks", rule=why
+    )
+    lost = events.ChangedTest(
+        test="tests/test_a.py::test_b", change="lost", start="passed", delivered="absent", original="failed"
+    )
+    changed = events.ChangedChecks(
+        key="k", paths=("tests/test_a.py",), results=(), tests=(lost,), hint='allow = ["tests/test_a.py"]'
+    )
+    labelled = changed.model_copy(update={"labels": ("rests on changed files: data.json",), "tests": (), "hint": ""})
+    about_label = approval_request(labelled.action, "+{}\n", kind="checks", rule=why)
     complete = approval_request("complete: make it", kind="complete", expires_at="2026-11-21T10:00:00+00:00").approval
     many = tuple(f"file{number}.py" for number in range(30))
     requests = {
@@ -561,6 +591,8 @@ def approvals() -> Sections:
         "a command without blanks": approval_request("curl " + "x" * 200),
         "a completion": ApprovalRequest(complete, "+new\n", many, ROWS[:1]),
         "changed checks": checks,
+        "changed checks with their tests": replace(checks, changed=changed.paths, checks=changed),
+        "a label": replace(about_label, changed=("data.json",), checks=labelled),
     }
     texts = {title: review.approval_text(request, columns=60) for title, request in requests.items()}
     prompts = {title: review.prompt_text(request) for title, request in requests.items()}

@@ -28,9 +28,9 @@ def ran(*results: bool | ValidatorResult, **more: Any) -> CheckRun:
         )
         for item in results
     ]
-    diff = more.pop("diff", "")
+    diff, changed = more.pop("diff", ""), more.pop("changed", ())
     finished = ValidatorsFinished(round=0, results=tuple(made), **more)
-    return CheckRun(finished, tuple(None for _ in made), diff)
+    return CheckRun(finished, tuple(None for _ in made), diff, changed)
 
 
 @dataclass

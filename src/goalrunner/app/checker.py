@@ -204,7 +204,8 @@ class CheckRunner:
         finished = finished.model_copy(update=about)
         if decision.side != "M":
             finished = await self._with_differences(finished, check.changes.put_back("O"))
-        return check_run(ran.answers, finished, diff)
+        changed = tuple(item.path for item in check.changes.put_back("B"))
+        return replace(check_run(ran.answers, finished, diff), changed=changed)
 
     async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
         check = self._last

@@ -95,7 +95,10 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
             patch = await round_patch(RunSnapshots.of(loaded), home, environ)
             preview, changed_paths = patch.text, tuple(change.path for change in patch.changes)
     evidence = loaded.outcome(folder).evidence if is_result else ()
-    return ApprovalRequest(approval, preview, changed_paths, evidence)
+    checks = loaded.state.changed_checks
+    if approval.kind != "checks" or checks is None or checks.key != approval.snapshot:
+        return ApprovalRequest(approval, preview, changed_paths, evidence)
+    return ApprovalRequest(approval, preview, checks.paths, checks=checks)
 
 
 def reply(

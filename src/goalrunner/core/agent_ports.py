@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from goalrunner.core.errors import GoalError
-from goalrunner.core.events import Account, AgentRan, PlanProposed, Record
+from goalrunner.core.events import Account, AgentRan, ChangedChecks, PlanProposed, Record
 from goalrunner.core.observation import EvidenceRow, Observation
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.run_state import Approval, RunState
@@ -210,6 +210,8 @@ class ApprovalRequest:
     """A unified diff: the file to be written, the changed checks, or all since the start; empty for a command."""
     changed: tuple[str, ...] = ()
     evidence: tuple[EvidenceRow, ...] = ()
+    checks: ChangedChecks | None = None
+    """The changed checks that the approval is about."""
 
 
 @dataclass(frozen=True)

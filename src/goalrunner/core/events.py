@@ -361,6 +361,18 @@ class ChangedTest(Frozen):
     on_start: str = ""
     """How the agent's version ended on the original source."""
 
+    @property
+    def text(self) -> str:
+        """The test, what happened to it, and how it ended on each side, in one line."""
+        sides = {
+            "at the start": self.start,
+            "as delivered": self.delivered,
+            "with the original checks": self.original,
+            "as delivered, on the original source": self.on_start,
+        }
+        endings = "; ".join(f"{side}: {ending}" for side, ending in sides.items() if ending)
+        return f"{self.change}: {' '.join(self.test.split())}" + (f" ({endings})" if endings else "")
+
 
 class ChangedChecks(Frozen):
     """Validators that are green only with the agent's versions of files that checks consist of."""

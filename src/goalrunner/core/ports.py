@@ -130,6 +130,8 @@ class CheckRun:
     """The file with the output of each result, if there is one."""
     diff: str = ""
     """The agent's changes of the checks, as a patch, if only its versions are green."""
+    changed: tuple[str, ...] = ()
+    """The changed paths that are not source: what labels are about."""
 
 
 class Checker(Protocol):

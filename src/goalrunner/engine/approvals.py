@@ -72,7 +72,8 @@ class ApprovalGate:
             "checks", action, rule, snapshot=changed.key, preview=changed.diff
         )
         head = self._journal.artifacts.ends(changed.diff, _PREVIEW)[0] if changed.diff else b""
-        await self._decided(ApprovalRequest(approval, head.decode(errors="replace"), changed=changed.paths))
+        preview = head.decode(errors="replace")
+        await self._decided(ApprovalRequest(approval, preview, changed=changed.paths, checks=changed))
 
     async def answer(self, question: str) -> QuestionReply | None:
         """Return a person's answer to a question; None if no person is available, and the question stays open."""

@@ -138,7 +138,7 @@ class Checks:
         if changed is not None and ran.diff:
             changed = changed.model_copy(update={"diff": self._keep(ran.diff)})
         if _is_proof(finished):
-            labels, changed = await self._labelled(finished, labels, after)
+            labels, changed = await self._labelled(finished, labels, ran.changed, after)
         snapshot = None if after == before else after
         complete = {"round": number, "snapshot": snapshot, "changed_checks": changed, "labels": labels}
         self._journal.append(finished.model_copy(update=complete))
@@ -147,15 +147,23 @@ class Checks:
         return self._journal.artifacts.put(text.encode(errors="replace"))
 
     async def _labelled(
-        self, finished: events.ValidatorsFinished, labels: tuple[str, ...], after: Snapshot | None
+        self,
+        finished: events.ValidatorsFinished,
+        labels: tuple[str, ...],
+        paths: tuple[str, ...],
+        after: Snapshot | None,
     ) -> tuple[tuple[str, ...], events.ChangedChecks | None]:
-        """Return the labels of green results, and what has to be reviewed because of them, if the goal says so."""
+        """Return the labels of green results, and what has to be reviewed because of them, if the goal says so.
+
+        `paths` are changed files that are not source. Suppressions may be anywhere, so all changes are reviewed.
+        """
         state = self._state
         names = state.plan.approvals.labels
         wanted = tuple(label for label in labels if any(begins_with(label, name) for name in names))
         if not wanted:
             return labels, None
-        paths = finished.differing or await self._tracker.changed(state.base, after)
+        if not paths or any(begins_with(label, Label.SUPPRESSIONS_ADDED) for label in wanted):
+            paths = await self._tracker.changed(state.base, after)
         diff = await self._tracker.patch(state.base, after, paths) if paths else ""
         key = sha256("\n".join((*wanted, diff)).encode(errors="replace")).hexdigest()
         reviewer = state.approved_checks.get(key)
@@ -164,7 +172,7 @@ class Checks:
             return tuple(f"{label}{suffix}" if label in wanted else label for label in labels), None
         changed = events.ChangedChecks(
             key=key,
-            paths=tuple(paths),
+            paths=paths,
             diff=self._keep(diff) if diff else None,
             results=finished.results,
             why=f"the goal lets results with this label be reviewed: {', '.join(wanted)}",

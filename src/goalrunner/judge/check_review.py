@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from goalrunner.core.errors import quoted, some
-from goalrunner.core.events import ChangedTest, ChecksReviewed, ReviewedChange
+from goalrunner.core.events import ChecksReviewed, ReviewedChange
 from goalrunner.core.ports import ChecksReviewRequest
 from goalrunner.judge.excerpt import OVERHEAD, TOKEN, fence, inert, price_in_bytes
 from goalrunner.judge.prompt_text import AuditForm, object_schema
@@ -275,11 +275,11 @@ class CheckReview:
 
     def _tests(self) -> Iterator[str]:
         """Yield the parts about tests."""
-        needed = [f"test-{number} {_described(test)}" for number, test in enumerate(self._needed, 1)]
+        needed = [f"test-{number} {test.text}" for number, test in enumerate(self._needed, 1)]
         if needed:
             title = "Tests that the changes remove, skip, or make pass; each needs a quote:"
             yield f"{title}\n{self._fenced('tests', *needed)}"
-        shown = [_described(test) for test in self._others[:_SHOWN_TESTS]]
+        shown = [test.text for test in self._others[:_SHOWN_TESTS]]
         if left := len(self._others) - len(shown):
             shown.append(f"and {left:,} more")
         if shown:
@@ -339,18 +339,6 @@ class CheckReview:
 def _visible(text: str) -> str:
     """Return the text with escapes for characters that cannot be seen: a control code could hide a part of a change."""
     return "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
-
-
-def _described(test: ChangedTest) -> str:
-    """Return one line about a test: what happened to it, and how it ended on each side."""
-    sides = {
-        "at the start": test.start,
-        "as delivered": test.delivered,
-        "with the original checks": test.original,
-        "as delivered, on the original source": test.on_start,
-    }
-    endings = "; ".join(f"{side}: {ending}" for side, ending in sides.items() if ending)
-    return f"{test.change}: {' '.join(test.test.split())}" + (f" ({endings})" if endings else "")
 
 
 def quotes_correction(faults: Sequence[str]) -> str:

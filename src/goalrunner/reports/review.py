@@ -23,9 +23,9 @@ _ASKS = {
     "network": _COMMAND,
     "write": "The agent wants to write this file. Allow it?",
     "complete": "All checks passed. Accept the result?",
-    "checks": "The agent changed existing tests or their configuration. The validators fail with the original files and"
-    " pass with the changed ones. Accept the changes below?",
+    "checks": "The agent changed what the validators check. Accept the changes below?",
 }
+_ASKS_FOR_LABEL = "All checks passed, and the goal lets this label be reviewed. Accept the result?"
 ANSWER = "Your answer (Ctrl-D leaves the question open): "
 _CHOICES = (
     "Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
@@ -70,25 +70,36 @@ def question_text(question: str, columns: int | None = None) -> str:
 
 def prompt_text(request: ApprovalRequest) -> str:
     """Return the prompt of an approval; it offers to show every line if lines are left out at first."""
-    parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence)
+    tests = request.checks.tests if request.checks is not None else ()
+    parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence, tests)
     is_shortened = any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
     return f"[y]es / [n]o REASON{' / [a]ll: show every line' if is_shortened else ''}: "
 
 
 def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]:
     approval = request.approval
-    yield Fact("approval", f"{approval.id}: {_ASKS[approval.kind]}")
+    is_label = request.checks is not None and bool(request.checks.labels)
+    yield Fact("approval", f"{approval.id}: {_ASKS_FOR_LABEL if is_label else _ASKS[approval.kind]}")
     yield from _quoted(approval.action.splitlines(), most)
+    paths = list(request.changed)
+    names = some(paths, _PATHS if most == LINES else len(paths))
     if approval.kind == "complete":
-        paths = list(request.changed)
-        names = some(paths, _PATHS if most == LINES else len(paths))
         yield Quoted(f"changed since the start: {names or 'nothing'}", whole=True)
+    elif approval.kind == "checks":
+        yield Fact("", f"why: {approval.rule}")
+        if names and names not in approval.action:
+            yield Quoted(f"changed: {names}", whole=True)
+    if request.checks is not None and request.checks.tests:
+        yield Fact("", "tests:")
+        yield from _quoted([test.text for test in request.checks.tests], most)
     yield from _quoted(request.preview.splitlines(), most)
     if request.evidence:
         yield Fact("", "evidence:")
         yield from _quoted([_evidence(row) for row in request.evidence], most)
-    if approval.kind != "checks":  # the question itself says why
+    if approval.kind != "checks":
         yield Fact("", f"asked because of: {approval.rule}")
+    elif request.checks is not None and request.checks.hint:
+        yield Fact("", f"to allow such changes in later runs, write under [workspace]: {request.checks.hint}")
     if approval.expires_at:
         yield Fact("", f"open until {figures.moment(approval.expires_at)}")
 

@@ -108,12 +108,21 @@ def _check_lines(event: events.Event) -> Iterator[ReportLine]:
             if event.leaked:
                 yield _failed("checks", f"the workspace changed while it was checked: {some(event.leaked, _NAMED)}")
             if event.changed_checks:
-                paths = some(event.changed_checks.paths, _NAMED)
-                yield _warning("checks", f"pass only with the agent's version of {paths}")
+                yield _warning("checks", _changed_text(event.changed_checks))
             yield from (_warning("note", label) for label in event.labels)
         case events.WorkspaceChanged():
             paths = some(event.paths, _NAMED)
             yield _warning("checks", f"the workspace changed after the check ({paths}); validators run again")
+
+
+def _changed_text(changed: events.ChangedChecks) -> str:
+    """Return what has to be reviewed, and why."""
+    if changed.labels:
+        return f"the result has to be reviewed: {changed.action}"
+    names = changed.paths or tuple(test.test for test in changed.tests)
+    if not changed.why:
+        return f"pass only with the agent's version of {some(names, _NAMED)}"
+    return f"{changed.why}: {some(names, _NAMED)}"
 
 
 def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
