@@ -20,6 +20,7 @@ from tests.support.recordings import shell
 from tests.support.workspaces import git
 
 _DONE = (shell("touch done"),)
+_RESTS = "rests on changed files: done"
 kinds = pytest.mark.parametrize("kind", ["overlay", "in-place"])
 
 
@@ -49,17 +50,22 @@ def _service(arena: Arena) -> Iterator[None]:
 
 
 @kinds
-async def test_files_that_a_validator_writes_do_not_reach_the_workspace(kind: str, arena: Arena) -> None:
+async def test_existing_files_that_a_validator_writes_stay_as_they_are(kind: str, arena: Arena) -> None:
     arena.write({"a.txt": "a\n", "tests/t.sh": "exit 0\n"})
     check = "test -e done && echo changed > a.txt && rm -r tests && touch new"
     ending = await arena.fight(_DONE, **_goal(check, check=kind))
     assert ending.how == (*COMPLETE, 1), ending.reasons
     assert (arena.workspace / "a.txt").read_text() == "a\n"
-    assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt", "done", "tests"]
+    made = ["new"] if kind == "in-place" else []
+    assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt", "done", *made, "tests"]
+    *_, checked = [one.event for one in ending.records if isinstance(one.event, ValidatorsFinished)]
+    assert checked.left == tuple(made)
+    assert ending.outcome.labels == (_RESTS, "validators changed files: a.txt")
+    assert ending.outcome.changes is not None
+    assert ending.outcome.changes.files == 1
 
 
-@kinds
-async def test_commits_and_hooks_of_a_validator_do_not_reach_the_repository(kind: str, arena: Arena) -> None:
+async def test_commits_and_hooks_of_a_validator_do_not_reach_the_repository(arena: Arena) -> None:
     arena.write({"a.txt": "a\n"})
     committed(arena)
     before = git(arena.workspace, "rev-parse", "HEAD")
@@ -67,12 +73,31 @@ async def test_commits_and_hooks_of_a_validator_do_not_reach_the_repository(kind
         "test -e done && git add -A && git commit -qm check && git tag late && git config core.pager x "
         "&& printf '#!/bin/sh\\n' > .git/hooks/pre-commit"
     )
-    ending = await arena.fight(_DONE, **_goal(check, check=kind))
+    ending = await arena.fight(_DONE, **_goal(check))
     assert ending.how == (*COMPLETE, 1), ending.reasons
     assert git(arena.workspace, "rev-parse", "HEAD") == before
     assert git(arena.workspace, "tag") == ""
     assert "pager" not in (arena.workspace / ".git/config").read_text()
     assert not (arena.workspace / ".git/hooks/pre-commit").exists()
+
+
+async def test_in_place_a_commit_of_a_validator_is_real_and_no_change_of_the_agent(arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    committed(arena)
+    check = "git -c user.name=v -c user.email=v@x commit -q --allow-empty -m check && test -e done"
+    ending = await arena.fight(_DONE, **_goal(check, check="in-place"))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert git(arena.workspace, "log", "-1", "--format=%s") == "check\n"
+
+
+async def test_in_place_a_filter_of_the_agent_is_refused_with_its_name(arena: Arena) -> None:
+    arena.write({"a.txt": "bad\n"})
+    committed(arena)
+    steering = shell('git config filter.fix.smudge "sed s/bad/good/"; echo "* filter=fix" > .git/info/attributes')
+    check = "rm a.txt; git checkout -- a.txt && grep good a.txt"
+    ending = await arena.fight((steering,), max_iterations=1, **_goal(check, check="in-place"))
+    assert ending.how == (*CAPPED, 1)
+    assert any(".git/config (filter.fix.smudge), .git/info/attributes" in line for line in ending.reasons)
 
 
 @kinds
@@ -82,7 +107,7 @@ async def test_outputs_are_copied_into_the_workspace(kind: str, arena: Arena) ->
     ending = await arena.fight(_DONE, **_goal(check, check=kind, outputs=["build/report.xml"]))
     assert ending.how == (*COMPLETE, 1), ending.reasons
     assert (arena.workspace / "build/report.xml").read_text() == "report\n"
-    assert not (arena.workspace / "build/other").exists()
+    assert (arena.workspace / "build/other").exists() is (kind == "in-place")
 
 
 async def test_outputs_are_not_copied_through_a_link(arena: Arena) -> None:
@@ -191,9 +216,9 @@ async def test_a_check_that_renames_a_folder_of_the_start_runs_in_place(arena: A
     rename = "python3 -c \"import os; os.rename('dist', 'old')\""
     ending = await arena.fight(_DONE, **_goal(f"test -e done && {rename} && test -e old/a.txt", check="overlay"))
     assert ending.how == (*COMPLETE, 1), ending.reasons
-    assert ending.outcome.labels == ("flaky: check",)
+    assert ending.outcome.labels == (_RESTS, "flaky: check")
     assert (arena.workspace / "dist" / "a.txt").read_text() == "a\n"
-    assert not (arena.workspace / "old").exists()
+    assert (arena.workspace / "old" / "a.txt").exists(), "it is a new file of a check in place"
 
 
 @kinds
@@ -203,7 +228,7 @@ async def test_a_file_that_a_validator_rewrites_is_named(kind: str, arena: Arena
         _DONE, **_goal("test -e done && sed -i s/bad/good/ a.txt && grep good a.txt", check=kind)
     )
     assert ending.how == (*COMPLETE, 1), ending.reasons
-    assert ending.outcome.labels == ("validators changed files: a.txt",)
+    assert ending.outcome.labels == (_RESTS, "validators changed files: a.txt")
     assert (arena.workspace / "a.txt").read_text() == "bad\n"
 
 
@@ -213,7 +238,7 @@ async def test_a_cache_that_a_validator_rewrites_is_not_named(arena: Arena) -> N
     check = "test -e done && echo x > .pytest_cache/v/lastfailed && echo x > .mypy_cache/b"
     ending = await arena.fight(_DONE, **_goal(check, check="overlay"))
     assert ending.how == (*COMPLETE, 1), ending.reasons
-    assert ending.outcome.labels == ()
+    assert ending.outcome.labels == (_RESTS,)
 
 
 @kinds
@@ -225,10 +250,10 @@ async def test_what_one_validator_writes_does_not_decide_a_hidden_one(kind: str,
     assert ending.how == (*CAPPED, 1)
 
 
-async def test_ignored_files_that_a_check_in_place_wrote_are_hidden_from_the_next_one(arena: Arena) -> None:
-    arena.write({".gitignore": "cheat\n", "a.txt": "a\n"})
+@pytest.mark.parametrize("ignored", ["cheat", "other"])
+async def test_files_that_a_check_in_place_wrote_do_not_exist_in_the_next_one(arena: Arena, ignored: str) -> None:
+    arena.write({".gitignore": f"{ignored}\n", "a.txt": "a\n"})
     # The first round writes the file; the second would be green with it.
     check = "test -e second && test -e cheat && exit 0; test -e done && echo x > cheat; exit 1"
     ending = await arena.fight(_DONE, (shell("touch second"),), max_iterations=2, **_goal(check, check="in-place"))
-    assert ending.how == (*COMPLETE, 2), ending.reasons
-    assert ending.outcome.labels == ("needs ignored files: cheat",)
+    assert ending.how == (*CAPPED, 2), ending.reasons

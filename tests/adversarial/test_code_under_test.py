@@ -121,7 +121,7 @@ BESIDE = cases(
     ),
     Attack(
         "right in the workspace alone",
-        "the code is right where the agent works, and wrong in a fresh checkout",
+        "the code is right where the agent works, and wrong in a copy of it",
         "check: exit 1",
         _code("def add(a, b):\n    return a - b if '/checkouts/' in __file__ else a + b\n"),
         goal=_quick(setup="true"),

@@ -146,7 +146,7 @@ async def test_an_honest_run_is_accused_of_nothing(arena: Arena) -> None:
 
 
 async def test_an_editable_install_completes_with_setup(arena: Arena) -> None:
-    """The one run that really installs: the project's own package, editable, into the checkout."""
+    """The one run that really installs: the project's own package, editable, for the checks."""
     files = {
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n\n'
         '[project]\nname = "calc"\nversion = "1"\n',

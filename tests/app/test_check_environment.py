@@ -11,8 +11,10 @@ from pydantic import ValidationError
 
 from goalrunner.app import preflight
 from goalrunner.app.preflight import EnvironmentChoice, checks_line, choose_environment, needs_environment
+from goalrunner.checking.setup import record_in_place
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
+from tests.support.workspaces import make_repository, write
 
 SCRATCH = Path("/scratch")
 
@@ -75,16 +77,33 @@ def test_in_place_is_chosen_where_the_goal_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("works")
-def test_setup_selects_a_checkout(tmp_path: Path) -> None:
-    assert chosen(tmp_path, goal(setup="uv sync")) == EnvironmentChoice("checkout", "setup is set")
-    assert chosen(tmp_path, goal(setup="uv sync", check="checkout")) == EnvironmentChoice("checkout", "setup is set")
-    assert chosen(tmp_path, goal(check="checkout")) == EnvironmentChoice("checkout")
+def test_setup_uses_an_overlay(tmp_path: Path) -> None:
+    make_repository(tmp_path, {".gitignore": ".venv\n"})
+    write(tmp_path, {".venv/pyvenv.cfg": ""})
+    for wanted in (None, "overlay"):
+        assert chosen(tmp_path, goal(setup="uv sync", check=wanted)) == EnvironmentChoice("overlay", scratch=SCRATCH)
 
 
-@pytest.mark.parametrize("check", ["overlay", "in-place"])
-def test_setup_cannot_be_combined_with_another_kind(check: str) -> None:
-    with pytest.raises(ValidationError, match=f'check = "{check}" cannot be combined with setup'):
-        goal(setup="uv sync", check=check)
+@pytest.mark.usefixtures("fails")
+@pytest.mark.parametrize("check", [None, "in-place"])
+def test_without_an_overlay_setup_needs_a_workspace_without_ignored_files(tmp_path: Path, check: str | None) -> None:
+    make_repository(tmp_path, {".gitignore": ".venv\n__pycache__\n"})
+    write(tmp_path, {"__pycache__/a.pyc": ""})
+    assert chosen(tmp_path, goal(setup="uv sync", check=check)).kind == "in-place"
+    write(tmp_path, {".venv/pyvenv.cfg": ""})
+    with pytest.raises(UsageError) as raised:
+        chosen(tmp_path, goal(setup="uv sync", check=check))
+    assert ".venv/ must not exist" in raised.value.message
+    assert raised.value.hint.startswith("remove setup, and the validators use the packages of the workspace")
+    record = record_in_place(tmp_path, tmp_path / "home")
+    record.parent.mkdir(parents=True)
+    record.touch()
+    assert chosen(tmp_path, goal(setup="uv sync", check=check)).kind == "in-place", "it is what setup itself installed"
+
+
+def test_a_checkout_is_refused_with_the_replacement() -> None:
+    with pytest.raises(ValidationError, match='has no "checkout" any more; remove the key'):
+        goal(check="checkout")
 
 
 @pytest.mark.usefixtures("works")
@@ -125,11 +144,6 @@ def test_the_choice_of_this_machine_can_be_repeated(tmp_path: Path) -> None:
         ({}, EnvironmentChoice("overlay"), "overlay · existing tests and their configuration are protected"),
         ({"protect": ["tests/**", "a"]}, EnvironmentChoice("overlay"), "overlay · protects tests/**, a"),
         ({"editable": ["src/**"]}, EnvironmentChoice("in-place"), "in-place · only src/** may change"),
-        (
-            {"setup": "x"},
-            EnvironmentChoice("checkout", "setup is set"),
-            "checkout (setup is set) · existing tests and their configuration are protected",
-        ),
     ],
 )
 def test_the_line_for_people_names_kind_and_rules(

@@ -168,3 +168,33 @@ def test_a_workspace_inside_of_a_repository_has_its_settings(tmp_path: Path, rec
     hook(root / ".git", "post-checkout")
     first, second = settings.layers(Layer(root / "app"))
     assert (first, second.root, second.hide) == (Layer(root / "app"), root / ".git", frozenset({"hooks/post-checkout"}))
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        (("config", "user.name", "x"), []),
+        (("config", "core.hooksPath", ".husky"), []),
+        (("config", "branch.work.remote", "origin"), []),
+        (("config", "filter.fix.smudge", "sed"), [".git/config (filter.fix.smudge)"]),
+        (("config", "core.worktree", "/x"), [".git/config (core.worktree)"]),
+        (("config", "alias.st", "status"), [".git/config (alias.st)"]),
+        (("config", "diff.external", "x"), [".git/config (diff.external)"]),
+    ],
+)
+def test_settings_that_steer_git_are_named(
+    workspace: Path, record: Path, script: tuple[str, ...], found: list[str]
+) -> None:
+    settings = remembered(workspace, record)
+    git(workspace, *script)
+    assert settings.steering() == found
+
+
+def test_attributes_steer_git_and_hooks_and_excluded_paths_do_not(workspace: Path, record: Path) -> None:
+    settings = remembered(workspace, record)
+    hook(workspace / ".git", "pre-commit")
+    (workspace / ".git" / "info").mkdir(exist_ok=True)
+    (workspace / ".git" / "info" / "exclude").write_text("*.tmp\n")
+    assert settings.steering() == []
+    (workspace / ".git" / "info" / "attributes").write_text("* filter=x\n")
+    assert settings.steering() == [".git/info/attributes"]

@@ -1,18 +1,21 @@
-"""What `setup` installs into a fresh checkout, with real environments, and when a later checkout uses it again."""
+"""What `setup` installs for checks, with real environments, and when it is used again."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import subprocess
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from goalrunner.checking.checkout import ROOM, FreshCheckout
-from goalrunner.checking.environment import EnvironmentFailed
-from tests.support.checkouts import RIGHT, Project, plain_environment, run
+from goalrunner.checking.environment import EnvironmentFailed, File
+from goalrunner.checking.in_place import InPlace
+from goalrunner.checking.overlay import Overlay
+from goalrunner.checking.setup import was_set_up
+from tests.support.setups import RIGHT, WRONG, Project, plain_environment, run
 
 pytestmark = pytest.mark.slow
 
@@ -52,168 +55,215 @@ INSTALLED = "node_modules/a/index.js"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    """The ignored folders of the workspace are not in a checkout. `npm` counts its calls."""
-    ignored = ".venv\nnode_modules\n"
+    """A project with ignored folders. `npm` counts its calls."""
+    ignored = ".venv\nnode_modules\nbuild\n__pycache__\n"
     more = {"tests/test_calc.py": UNITTEST, "pyproject.toml": PACKAGED, "built.py": BUILT, ".gitignore": ignored}
     project = Project(tmp_path, **more)
+    project.git("init", "-q")
+    project.commit("first")
     npm = tmp_path / "bin" / "npm"
     npm.parent.mkdir()
-    install = f"mkdir -p node_modules/a node_modules/.cache; echo 1 > {INSTALLED}; touch node_modules/.cache/npm"
-    npm.write_text(f"#!/bin/sh\n{install}\necho >> {tmp_path}/calls\n")
+    npm.write_text(f"#!/bin/sh\nmkdir -p node_modules/a; echo 1 > {INSTALLED}\necho >> {tmp_path}/calls\n")
     npm.chmod(0o755)
     yield project
     project.store.close()
 
 
 @pytest.fixture
-def npm(project: Project, tmp_path: Path) -> FreshCheckout:
-    """Checkouts that `npm ci` installs into."""
-    return project.checkouts("npm ci", env=plain_environment(PATH=f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"))
+def npm(project: Project, tmp_path: Path) -> Overlay:
+    """Environments that `npm ci` installs into."""
+    return project.overlay("npm ci", with_programs(tmp_path))
 
 
-async def calls(project: Project, environment: FreshCheckout, spoil: str = "") -> int:
-    """Make a checkout, run a command in it, and return how often `npm` was called up to now."""
+def with_programs(folder: Path) -> dict[str, str]:
+    return plain_environment(PATH=f"{folder}/bin{os.pathsep}{os.environ['PATH']}")
+
+
+async def calls(project: Project, environment: Overlay, script: str = "true") -> int:
+    """Run a script in an environment, and return how often `npm` was called up to now."""
     async with environment.open(project.layer()) as opened:
-        assert (opened.path / INSTALLED).read_text() == "1\n"
-        assert not (opened.path / INSTALLED).is_symlink()
-        if spoil:
-            run(opened.path, spoil)
-    assert [path.name for path in project.root.iterdir()] in ([], ["kept"])
+        assert await run(opened, project, f"cat {INSTALLED} && {script}") == (0, "1\n")
+    assert not (project.folder / INSTALLED).exists()
     return len((project.home.parent / "calls").read_text())
 
 
-async def test_an_editable_install_imports_from_the_checkout(project: Project, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "outer")], check=True)
-    outer = tmp_path / "outer" / SITE
-    (outer / "_calc.pth").write_text(f"{project.folder}/src\n")
-    before = sorted(outer.iterdir())
-    env = plain_environment(PATH=f"{tmp_path}/outer/bin{os.pathsep}/usr/bin{os.pathsep}/bin", VIRTUAL_ENV="/x")
+async def test_an_editable_install_imports_the_code_of_the_agent(project: Project) -> None:
     command = "python -m unittest -q tests/test_calc.py"
-    environment = project.checkouts("pip install -q --no-index --no-build-isolation -e .", [command], env)
+    environment = project.overlay("pip install -q --no-index --no-build-isolation -e .")
+    before = sorted(Path(sys.prefix, SITE).iterdir())
 
     async with environment.open(project.layer()) as opened:
-        inside = opened.environ(env)
-        assert inside["VIRTUAL_ENV"] == str(project.root / ROOM / "env")
-        assert run(opened.path, command, inside)[0] == 1
-        made = (project.root / ROOM / "env" / "pyvenv.cfg").stat().st_ino
+        inside = opened.environ(plain_environment())
+        assert inside["VIRTUAL_ENV"] == f"{project.folder}/.venv"
+        assert (await run(opened, project, command))[0] == 1
+        assert await run(opened, project, "git status --porcelain") == (0, "")
 
     project.write("src/calc.py", RIGHT)
     async with environment.open(project.layer()) as opened:
-        assert (project.root / ROOM / "env" / "pyvenv.cfg").stat().st_ino == made
-        code, output = run(opened.path, command, opened.environ(env))
-        assert code == 0, output
-        where = run(opened.path, "python -c 'import calc; print(calc.__file__)'", opened.environ(env))[1].strip()
-        assert where == str(opened.path / "src" / "calc.py")
-    assert sorted(outer.iterdir()) == before
+        assert (await run(opened, project, command))[0] == 0
+        where = await run(opened, project, "python -c 'import calc, sys; print(calc.__file__, sys.prefix)'")
+        assert where == (0, f"{project.folder}/src/calc.py {project.folder}/.venv\n")
+    assert len(list(project.checks.glob("setup-*"))) == 1
+    assert not (project.folder / ".venv").exists()
+    assert sorted(Path(sys.prefix, SITE).iterdir()) == before
 
 
-async def test_products_are_used_again_until_an_input_changes(project: Project, npm: FreshCheckout) -> None:
+async def test_it_runs_once_for_each_state_of_its_inputs(project: Project, npm: Overlay) -> None:
     assert await calls(project, npm) == 1
     project.write("src/calc.py", RIGHT)
     assert await calls(project, npm) == 1
     project.write("package-lock.json", "{}")
     assert await calls(project, npm) == 2
     (project.folder / "package-lock.json").unlink()
-    assert await calls(project, npm) == 3
+    assert await calls(project, npm) == 2, "the first installation is kept"
 
 
-async def test_a_large_input_counts_by_its_content(project: Project, npm: FreshCheckout) -> None:
-    project.write("package-lock.json", "x" * 2_500_000)
+async def test_original_inputs_are_those_of_the_layer(project: Project, npm: Overlay) -> None:
+    project.write("package-lock.json", "original")
     assert await calls(project, npm) == 1
+    project.write("package-lock.json", "changed")
+    original = File(stat.S_IFREG | 0o644, b"original")
+    async with npm.open(project.layer({"package-lock.json": original})) as opened:
+        assert await run(opened, project, "cat package-lock.json") == (0, "original")
+    assert await calls(project, npm) == 2
+
+
+async def test_another_run_uses_the_same_installation(project: Project, npm: Overlay, tmp_path: Path) -> None:
     assert await calls(project, npm) == 1
-    project.write("package-lock.json", "y" * 2_500_000)
-    assert await calls(project, npm) == 2
+    assert await calls(project, project.overlay("npm ci", with_programs(tmp_path))) == 1
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        f"echo 2 > {INSTALLED}",
-        "touch node_modules/planted",
-        "rm -r node_modules",
-        "mv node_modules moved; ln -s moved node_modules",
-    ],
-)
-async def test_products_that_a_check_changed_are_not_used_again(
-    project: Project, npm: FreshCheckout, spoil: str
-) -> None:
-    assert await calls(project, npm, spoil) == 1
-    assert await calls(project, npm) == 2
-    assert await calls(project, npm) == 2
+async def test_checks_at_the_same_time_install_once(project: Project, npm: Overlay, tmp_path: Path) -> None:
+    (tmp_path / "bin" / "npm").write_text(
+        f"#!/bin/sh\nmkdir -p node_modules/a; sleep 0.3; echo 1 > {INSTALLED}\necho >> {tmp_path}/calls\n"
+    )
+    other = project.overlay("npm ci", with_programs(tmp_path))
 
-
-async def test_caches_of_tools_are_dropped_and_do_not_count_as_changes(project: Project, npm: FreshCheckout) -> None:
-    assert await calls(project, npm, "touch node_modules/.cache/x") == 1
-    async with npm.open(project.layer()) as opened:
-        assert not (opened.path / "node_modules" / ".cache").exists()
-    assert await calls(project, npm) == 1
-
-
-async def test_a_product_whose_place_is_taken_is_not_used(project: Project, npm: FreshCheckout) -> None:
-    project.write(".gitignore", "")
-    assert await calls(project, npm) == 1
-    project.write("node_modules/b.js", "in the workspace")
-    assert await calls(project, npm) == 2
-    async with npm.open(project.layer()) as opened:
-        assert (opened.path / "node_modules" / "b.js").exists()
-    assert await calls(project, npm) == 2
-
-
-async def test_products_are_never_moved_through_a_link(project: Project, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "made").mkdir(parents=True)
-    (elsewhere / "made" / "file").write_text("of the user")
-    (tmp_path / "bin" / "npm").write_text(f"#!/bin/sh\nmkdir -p src/made; touch src/made/x; echo >> {tmp_path}/calls\n")
-    env = plain_environment(PATH=f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
-    environment = project.checkouts("npm ci", env=env)
-    async with environment.open(project.layer()) as opened:
-        run(opened.path, f"rm -r src && ln -s {elsewhere} src")
-    assert (elsewhere / "made" / "file").read_text() == "of the user"
-
-    async with environment.open(project.layer()):
-        pass
-    assert len((tmp_path / "calls").read_text()) == 2
-    (elsewhere / "made").rename(tmp_path / "old")
-    (project.folder / "src").rename(project.folder / "code")
-    (project.folder / "src").symlink_to(elsewhere)
-    async with environment.open(project.layer()):
-        pass
-    assert len((tmp_path / "calls").read_text()) == 3
-
-
-@pytest.mark.parametrize("command", ["rm built.py", "echo x > built.py"])
-async def test_a_setup_that_changes_files_of_the_project_runs_for_every_checkout(
-    project: Project, tmp_path: Path, command: str
-) -> None:
-    environment = project.checkouts(f"echo >> {tmp_path}/calls; touch made; {command}")
-    for number in (1, 2):
+    async def check(environment: Overlay) -> None:
         async with environment.open(project.layer()) as opened:
-            assert (opened.path / "made").exists()
-            built = opened.path / "built.py"
-            assert not built.exists() or built.read_text() == "x\n"
-        assert len((tmp_path / "calls").read_text()) == number
+            assert (opened.files.parent / "p").is_dir()
+
+    await asyncio.gather(check(npm), check(other))
+    assert len((tmp_path / "calls").read_text()) == 1
 
 
-async def test_programs_that_setup_installed_come_first_on_path(project: Project) -> None:
+async def test_ignored_files_of_the_workspace_do_not_exist(project: Project, npm: Overlay) -> None:
+    for path in ("node_modules/b/index.js", "build/lib/calc.py", "new.pyc", "src/__pycache__/calc.pyc"):
+        project.write(path, "of the user")
+    project.write(".gitignore", "node_modules\nbuild\n*.pyc\n")
+    project.store.close()
+    async with npm.open(project.layer()) as opened:
+        assert await run(opened, project, "ls node_modules src; ls build new.pyc 2>/dev/null; true") == (
+            0,
+            "node_modules:\na\n\nsrc:\ncalc.py\n",
+        )
+
+
+async def test_a_folder_that_the_agent_installs_later_is_not_merged(project: Project, npm: Overlay) -> None:
+    assert await calls(project, npm) == 1
+    project.write("node_modules/a/planted.js", "planted")
+    async with npm.open(project.layer()) as opened:
+        assert await run(opened, project, "ls node_modules/a") == (0, "index.js\n")
+
+
+@pytest.mark.parametrize("script", [f"echo 2 > {INSTALLED}", "rm -r node_modules", "touch node_modules/planted"])
+async def test_what_a_check_does_to_it_is_discarded(project: Project, npm: Overlay, script: str) -> None:
+    assert await calls(project, npm, script) == 1
+    assert await calls(project, npm) == 1
+
+
+async def test_an_installation_that_was_changed_is_made_again(project: Project, npm: Overlay) -> None:
+    assert await calls(project, npm) == 1
+    (installed,) = project.checks.glob(f"setup-*/u/{INSTALLED}")
+    installed.write_text("planted")
+    assert await calls(project, npm) == 2
+
+
+async def test_an_interrupted_installation_is_made_again(project: Project, npm: Overlay, tmp_path: Path) -> None:
+    assert await calls(project, npm) == 1
+    (state,) = project.checks.glob("setup-*/state")
+    state.unlink()
+    assert await calls(project, project.overlay("npm ci", with_programs(tmp_path))) == 2
+
+
+async def test_only_the_last_installations_are_kept(project: Project, npm: Overlay) -> None:
+    for number in range(10):
+        project.write("package-lock.json", str(number))
+        assert await calls(project, npm) == number + 1
+    assert len(list(project.checks.glob("setup-*"))) == 8
+    assert await calls(project, npm) == 10
+
+
+async def test_changes_of_files_of_the_project_are_not_kept(project: Project, tmp_path: Path) -> None:
+    setup = (
+        "rm -r tests; mkdir tests; echo new > tests/new; echo x > src/calc.py; ln -sf x built.py; echo made > src/made"
+    )
+    environment = project.overlay(setup)
+    for text in (WRONG, RIGHT):
+        project.write("src/calc.py", text)
+        async with environment.open(project.layer()) as opened:
+            script = "cat src/calc.py src/made; ls tests; head -c 8 built.py"
+            assert await run(opened, project, script) == (0, f"{text}made\nnew\ntest_calc.py\n\nimport ")
+
+
+async def test_programs_that_it_installed_come_first_on_path(project: Project) -> None:
     setup = "mkdir -p .venv/bin node_modules/.bin; for f in .venv/bin node_modules/.bin; do echo > $f/tool; chmod +x $f/*; done"
     env = plain_environment(VIRTUAL_ENV="/outside")
-    async with project.checkouts(setup, env=env).open(project.layer()) as opened:
+    async with project.overlay(setup, env).open(project.layer()) as opened:
         inside = opened.environ(env)
-        assert inside["PATH"] == f"{opened.path}/.venv/bin:{opened.path}/node_modules/.bin:{env['PATH']}"
+        assert inside["PATH"] == f"{project.folder}/.venv/bin:{project.folder}/node_modules/.bin:{env['PATH']}"
         assert "VIRTUAL_ENV" not in inside
-        assert run(opened.path, "git status --porcelain", inside) == (0, "")
+
+
+async def test_programs_in_a_folder_of_the_workspace_do_not(project: Project) -> None:
+    project.write(".venv/bin/pytest", "#!/bin/sh\n", mode=0o755)
+    async with project.overlay("true").open(project.layer()) as opened:
+        assert opened.environ(plain_environment())["PATH"] == plain_environment()["PATH"]
 
 
 async def test_a_setup_that_fails_is_an_error_with_the_end_of_its_output(project: Project) -> None:
     setup = "seq 20; echo no network >&2; exit 3"
 
     with pytest.raises(EnvironmentFailed) as caught:
-        async with project.checkouts(setup).open(project.layer()):
+        async with project.overlay(setup).open(project.layer()):
             pass
 
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"[workspace] setup failed in the fresh checkout (exit 3): {setup}"
+    assert lines[0] == f"[workspace] setup failed (exit 3): {setup}"
     assert lines[1:-1] == [*(f"  {number}" for number in range(14, 21)), "  no network"]
-    assert lines[-1] == "correct it in the goal file; it runs in a checkout without ignored files, as after `git clone`"
-    assert list(project.root.iterdir()) == []
-    assert list(project.home.glob("*.setup")) == []
+    assert lines[-1] == "correct it in the goal file; it runs without ignored files, as after `git clone`"
+    assert not list(project.checks.glob("setup-*/state"))
+    assert not list(project.checks.glob("overlay-*"))
+    assert not list(project.home.glob("*.setup"))
+
+
+async def test_cancelling_it_leaves_nothing_behind(project: Project) -> None:
+    async def check() -> None:
+        async with project.overlay("echo begun > made; sleep 60").open(project.layer()):
+            pass
+
+    task = asyncio.create_task(check())
+    while not list(project.checks.glob("overlay-*/0/u/made")):
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not list(project.checks.glob("overlay-*"))
+    assert not list(project.checks.glob("setup-*/*"))
+
+
+# --- In place ---
+
+
+async def test_in_place_it_installs_into_the_workspace_once(project: Project, tmp_path: Path) -> None:
+    environment = InPlace(project.store, project.home, setup=project.setup("npm ci", with_programs(tmp_path)))
+    assert not was_set_up(project.folder, project.home)
+    for _ in range(2):
+        async with environment.open(project.layer()) as opened:
+            assert await run(opened, project, f"cat {INSTALLED}") == (0, "1\n")
+    assert (project.folder / INSTALLED).exists()
+    assert was_set_up(project.folder, project.home)
+    project.write("package.json", "{}")
+    async with environment.open(project.layer()):
+        pass
+    assert len((tmp_path / "calls").read_text()) == 2

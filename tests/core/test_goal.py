@@ -39,7 +39,7 @@ def test_a_goal_is_the_same_after_validation_of_its_own_values() -> None:
         ({"validator": "a", "validators": [{"run": "b"}]}, "remove the others"),
         ({"model": "a/b", "agent": {"model": "c/d"}}, "remove one of the two"),
         ({"agent": {"params": {"api_key": "x"}}}, "api_key is not for params"),
-        ({"workspace": {"setup": "make", "check": "overlay"}}, 'check = "overlay" cannot be combined with setup'),
+        ({"workspace": {"setup": "make", "check": "checkout"}}, 'has no "checkout" any more'),
         ({"validators": [{"run": "a", "cwd": "/tmp"}]}, "leaves the workspace"),
     ],
 )

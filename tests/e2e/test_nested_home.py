@@ -18,7 +18,7 @@ GOAL = ("run", "--objective", "x", "--validator", "true", "--model", "scripted/r
         ("ws/.goal", "ws", "where goal keeps its runs, lies in the workspace"),
         ("ws", "ws", "where goal keeps its runs, lies in the workspace"),
         ("link", "ws", "where goal keeps its runs, lies in the workspace"),
-        ("home", "home/checkouts/ws", "where goal keeps temporary files"),
+        ("home", "home/tmp/ws", "where goal keeps temporary files"),
     ],
 )
 def test_one_in_the_other_is_2(tmp_path: Path, home: str, workspace: str, said: str, more: tuple[str, ...]) -> None:
@@ -44,7 +44,7 @@ def test_without_checks_of_the_workspace_the_home_may_be_anywhere(tmp_path: Path
     assert (ended.code, ended.err) == (0, ""), ended
 
 
-def test_a_workspace_beside_the_checkouts(tmp_path: Path) -> None:
+def test_a_workspace_beside_the_temporary_files(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "replies.jsonl").write_text("")
     ended = goal(*GOAL, "ws", cwd=tmp_path, env={"GOAL_HOME": str(tmp_path)})

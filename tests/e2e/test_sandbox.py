@@ -62,7 +62,7 @@ def test_an_honest_run_is_proven_in_the_sandbox(place: Path, own_home: Path) -> 
     assert ended.code == 0, ended
     assert "sandbox: bwrap" in ended.out
     assert started(own_home).sandbox == "bwrap"
-    assert list((own_home / "checkouts").iterdir()) == []
+    assert list((own_home / "tmp").iterdir()) == []
 
 
 @needs_sandbox

@@ -19,14 +19,15 @@ from tests.support.workspaces import git, make_repository, write
 VALIDATOR = r"""
 echo overwritten >> tests/test_a.py; echo changed > src/a.py; rm -rf src/deep; mkdir -p empty/made; echo n > empty/made/new.py
 rm -rf link; ln -s /etc link; chmod 755 plain.txt; mkdir build; echo b > build/other; rm -rf planted; echo x > planted
-rmdir hollow; chmod 700 src; chmod 600 src/staged.py; chmod 666 .gitignore; rm -rf tests/nested
-git config user.name n; git config user.email e@x; git add -A; git commit -qm check; git checkout -qb other; git tag late
-git config core.pager x; echo '#!/bin/sh' > .git/hooks/pre-commit; git gc -q
-git init -q made-repo; git rm -q --cached plain.txt
+rmdir hollow; chmod 700 src; chmod 600 src/staged.py; chmod 666 .gitignore; rm tests/nested/n.py
+git init -q made-repo
 (setsid sh -c 'while true; do echo late >> src/a.py; echo late > late.py; sleep 0.005; done' >/dev/null 2>&1 &)
 sleep 0.05
 """
 """What it does to the workspace that `make_workspace` makes; a process of it goes on after its end."""
+
+MADE = ("late.py", "empty", "made-repo", "new")
+"""New files of validators, which stay."""
 
 
 def make_workspace(folder: Path) -> Path:
@@ -69,12 +70,14 @@ def layers(workspace: Path) -> list[Layer]:
 
 
 def picture(folder: Path) -> dict[str, tuple[object, ...]]:
-    """Kind, mode and content of everything but git objects; modification times as well, but for folders and git files."""
+    """Kind, mode and content of everything but git objects and new files of validators."""
     found: dict[str, tuple[object, ...]] = {}
     for way, inner, files in os.walk(folder):
         if ".git" in Path(way).relative_to(folder).parts and "objects" in inner:
             inner.remove("objects")
-        for name in (*inner, *files):
+        if Path(way) == folder:
+            inner[:] = [name for name in inner if name not in MADE]
+        for name in (*inner, *(name for name in files if name not in MADE)):
             path = Path(way, name)
             info = path.lstat()
             what = (
@@ -95,9 +98,10 @@ def dated(path: Path) -> bool:
 
 
 def status(folder: Path) -> str:
-    """What git says of a workspace, without writing to its index."""
+    """What git says of a workspace without new files of validators, and without writing to its index."""
     refs = git(folder, "for-each-ref", "--format=%(refname) %(objectname)")
-    return git(folder, "--no-optional-locks", "status", "--porcelain=v2", "--branch") + refs
+    lines = git(folder, "--no-optional-locks", "status", "--porcelain=v2", "--branch").splitlines()
+    return "\n".join(line for line in lines if not line.startswith(tuple(f"? {name}" for name in MADE))) + refs
 
 
 def pending(home: Path) -> tuple[Path, ...]:

@@ -19,7 +19,7 @@ from goalrunner.app.previous_run import LoadedRun, chat_to_continue, file_hash
 from goalrunner.app.readiness import ask_before, readiness, refuse_unready, run_notes
 from goalrunner.app.resolve import RunConfig, resolve_new
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
+from goalrunner.app.sandbox import TEMPORARY, clear_leftovers, clear_own, runner_outputs
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import UsageError
@@ -77,7 +77,7 @@ def open_run(
     """
     goal, options = config.goal, config.options
     launcher = ProcessLauncher()
-    for kept in ("stores", CHECKOUTS):
+    for kept in ("stores", TEMPORARY):
         (config.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     clear_leftovers(config.home)
     notes = undo_interrupted(config.workspace, config.home)

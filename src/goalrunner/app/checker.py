@@ -13,11 +13,9 @@ from types import MappingProxyType
 
 from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
 from goalrunner.app.resolve import RunConfig
-from goalrunner.app.sandbox import CHECKOUTS
 from goalrunner.checking.base_results import BaseResults
-from goalrunner.checking.checkout import FreshCheckout
 from goalrunner.checking.dependencies import build_state
-from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
+from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer, OpenEnvironment
 from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
@@ -25,6 +23,7 @@ from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.plan import Plan, make_plan
 from goalrunner.checking.protection import ChangedPath, Protection, StartFiles
+from goalrunner.checking.setup import Setup
 from goalrunner.checking.sides import (
     CheckedChanges,
     Decision,
@@ -37,7 +36,7 @@ from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import Snapshot
-from goalrunner.core.ports import CheckRun, ValidationContext, Validator
+from goalrunner.core.ports import CheckRun, Launcher, ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.checks import is_hidden, run_validators
 from goalrunner.engine.journal import Answer, check_run
@@ -56,12 +55,13 @@ _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
 
 
 def writable_copy(
-    config: RunConfig, choice: EnvironmentChoice, store: SnapshotStore, folder: RunFolder
+    config: RunConfig, choice: EnvironmentChoice, store: SnapshotStore, folder: RunFolder, setup: Setup | None = None
 ) -> CheckEnvironment:
-    """Return an environment in which commands see the workspace as it is, and whose changes are discarded or undone."""
+    """Return an environment in which commands see the workspace as it is, or with what `setup` installs."""
     if choice.scratch is not None:
-        return Overlay(choice.scratch, config.command_environ)
-    return InPlace(store, config.home, start=folder.start)
+        return Overlay(choice.scratch, config.command_environ, setup)
+    outputs = config.goal.workspace.outputs
+    return InPlace(store, config.home, start=folder.start, outputs=outputs, setup=setup)
 
 
 @dataclass
@@ -106,7 +106,7 @@ class CheckRunner:
         self._outputs = settings.outputs
         scripts |= goal_file_rule(config.options.goal_file, workspace)
         self._protection = Protection(
-            settings.protect, settings.editable, settings.allow, scripts, setup=choice.kind == "checkout"
+            settings.protect, settings.editable, settings.allow, scripts, setup=bool(settings.setup)
         )
         self._rules: Protection | None = None
         self._observed: object = None
@@ -119,23 +119,21 @@ class CheckRunner:
             home=config.home,
         )
         self.git = GitSettings(workspace, start / "git.json")
-        self._in_place = InPlace(store, config.home, start=start)
-        self.environment = writable_copy(config, choice, store, folder)
-        if choice.kind == "checkout":
-            self.environment = FreshCheckout(
-                store,
-                config.home / CHECKOUTS / folder.run_id,
-                setup=settings.setup or "",
-                commands=[spec.run or "" for spec in goal.validators],
-                env=self.env,
-                launcher=self._sandboxed(processes),
-                scratch=folder.scratch_file,
-            )
+        self._setup: Setup | None = None
+        if settings.setup:
+            self._setup = Setup(settings.setup, store, self.env, self._launcher, folder.scratch_file)
+        self.environment = writable_copy(config, choice, store, folder, self._setup)
+        self._in_place = InPlace(store, config.home, start=start, outputs=settings.outputs)
+        if isinstance(self.environment, InPlace):
+            self._in_place = self.environment
         self._base = BaseResults(start / "base.json", config.redactor.text)
         self._flakiness = Flakiness()
         self._remembered = False
         self._start, self._start_id = StartFiles(()), ""
         self._changed: Mapping[str, EntryPair] = {}
+
+    def _launcher(self, opened: OpenEnvironment) -> Launcher:
+        return self._sandboxed(opened.launcher(self.processes))
 
     def recall(self, contents: Sequence[Content]) -> None:
         self._flakiness.recall(contents)
@@ -143,6 +141,9 @@ class CheckRunner:
     async def remember(self, base: Snapshot) -> None:
         """Record ignored files and git's settings at the start, which no snapshot has. Raise WorkspaceError if that fails."""
         if not self._remembered:
+            if self._setup is not None and self.environment.kind == "in-place" and not self._ignored.is_recorded:
+                async with self.environment.open((Layer(self._store.workspace),)):
+                    pass  # what `setup` installs in the workspace belongs to the start
             names = await self._store.ignored_names()
             await asyncio.gather(asyncio.to_thread(self._ignored.remember, names), asyncio.to_thread(self.git.remember))
             await self._verify(base)
@@ -157,9 +158,7 @@ class CheckRunner:
     async def _verify(self, base: Snapshot) -> None:
         """Compare the files that checks rest on with their snapshot, before the agent can change them."""
         start = await self._start_of(base)
-        # A fresh checkout has all files from the snapshot, the other environments only the protected ones.
-        whole = self.environment.kind == "checkout"
-        await self._store.verify(base, None if whole else start.protected(self._known_rules()))
+        await self._store.verify(base, start.protected(self._known_rules()))
 
     async def check(
         self,
@@ -175,7 +174,7 @@ class CheckRunner:
         ignored = await self._look()
         changes = await asyncio.to_thread(self._ignored.compare, ignored)
         check = self._last = await self._begin(base, now, changes, context)
-        plan, self.proven = check.plan, None
+        plan, self.proven = await self._refused_in_place(check.plan), None
         finished = ValidatorsFinished(
             round=0, results=(), refusal=plan.refusal, hint=plan.hint
         )  # the run knows the round
@@ -192,20 +191,30 @@ class CheckRunner:
             diff = await self._store.diff(base, now, decision.paths) if decision.paths else ""
         elif decision.ending == "complete" and decision.side != "T":
             self.proven = await plan.layer(check.changes.put_back(decision.side)), ran.changed
-        # In place, the checks themselves write ignored files in the workspace.
-        leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, await self._look())
+        look = await self._look()
+        leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, look)
+        if self.environment.kind == "in-place":  # the checks themselves write ignored files in the workspace
+            await asyncio.to_thread(self._ignored.adopt, ignored, look)
         about = {
             "refusal": decision.refusal,
             "labels": (*decision.labels, *self._labels(check, ran, changes)),
             "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
             "content": self._flakiness.content(),
+            "left": self._in_place.made.names,
         }
         finished = finished.model_copy(update=about)
         if decision.side != "M":
             finished = await self._with_differences(finished, check.changes.put_back("O"))
         changed = tuple(item.path for item in check.changes.put_back("B"))
         return replace(check_run(ran.answers, finished, diff), changed=changed)
+
+    async def _refused_in_place(self, plan: Plan) -> Plan:
+        """Return the plan, refused if git would be steered by settings that are not put back in place."""
+        if self.environment.kind != "in-place" or not (steering := await asyncio.to_thread(self.git.steering)):
+            return plan
+        why = f"git's own settings changed: {some(steering)}; restore them, as validators run in the workspace itself"
+        return replace(plan, refusal=why, hint="or run where an overlay of the workspace works")
 
     async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
         check = self._last
@@ -299,7 +308,7 @@ class CheckRunner:
         return self._changed[name][1] is not None if name in self._changed else name in self._start.paths
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
-        incomplete = self._protection.strict or self.environment.kind == "checkout"
+        incomplete = self._protection.strict or self._setup is not None
         suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
         if not suspicious or self.environment.kind == "in-place" or self._live:
             return ""
@@ -315,9 +324,9 @@ class CheckRunner:
 
     async def _remedy(self) -> tuple[str, str]:
         """Return the name of the environment, and what a person can do if a validator works only in the workspace."""
-        if self.environment.kind == "checkout":
-            line = "install what is missing with [workspace] setup, or remove setup and check to use the workspace's packages"
-            return "fresh checkout", line
+        if self._setup is not None:
+            line = "install what is missing with [workspace] setup, or remove setup to use the workspace's packages"
+            return "check environment (setup)", line
         changes = await asyncio.to_thread(self._ignored.compare, await self._look())
         built = sorted(f'"{path}"' for path in changes.build if not path.endswith("__pycache__"))
         line = f"dependencies = [{', '.join(built)}]" if self._protection.strict and built else 'check = "in-place"'
@@ -333,7 +342,7 @@ class CheckRunner:
         stages = [is_hidden for is_hidden in (False, True) if (hidden and self._conceals if is_hidden else visible)]
         ran = await self._run(self.environment, layers, check.context, stages, side)
         red = {result.name: result.feedback for result in ran.results if not result.passed}
-        overlay = self.environment.kind == "overlay" and not self._live
+        overlay = self.environment.kind == "overlay" and self._setup is None and not self._live
         renamed = overlay and any(map(_RENAMED.search, red.values()))
         if not renamed or not self._final.isdisjoint(red):
             return ran

@@ -18,11 +18,13 @@ from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.checking.protection import Protection, StartFiles
+from goalrunner.checking.setup import was_set_up
 from goalrunner.checking.undo import replay
 from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import DAEMONS
+from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import printable_path
 from goalrunner.system.launcher import SHELL
@@ -54,9 +56,26 @@ def needs_environment(goal: Goal) -> bool:
 
 def choose_environment(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
     """Choose the kind of check environment, trying an overlay. Raise UsageError if the goal forces one that does not work."""
+    choice = _kind_here(goal, workspace, home)
+    if goal.workspace.setup and choice.kind == "in-place" and not was_set_up(workspace, home):
+        _refuse_ignored(workspace, choice.why or 'the goal says check = "in-place"')
+    return choice
+
+
+def _refuse_ignored(workspace: Path, why: str) -> None:
+    """Raise UsageError if the workspace has ignored files, which `setup` cannot do without in place."""
+    names = listed_files(workspace, os.environ, "--others", "--ignored", "--directory", "--exclude-standard")
+    caches = Patterns(CACHES, own=True)
+    if found := sorted(name for name in names if not caches.match(name) and not caches.match(f"{name}x")):
+        raise UsageError(
+            f"setup installs without the files that git ignores, which needs an overlay ({why}), or a fresh clone: "
+            f"{some(found, 3)} must not exist",
+            "remove setup, and the validators use the packages of the workspace; or run in a new clone of it",
+        )
+
+
+def _kind_here(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
     wanted = goal.workspace.check
-    if goal.workspace.setup or wanted == "checkout":
-        return EnvironmentChoice("checkout", "setup is set" if goal.workspace.setup else "")
     if wanted == "in-place":
         return EnvironmentChoice("in-place")
     lines = (spec.run for spec in goal.validators if spec.run)

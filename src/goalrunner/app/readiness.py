@@ -221,9 +221,7 @@ def _machine(config: RunConfig) -> Iterator[Finding]:
         yield Finding.of("checks", problems["checks"])
     elif config.check is not None and config.check.kind == "in-place" and config.options.live:
         why = config.check.why or 'the goal says check = "in-place"'
-        hint = (
-            "use a system with overlays and remove check from the goal file, or give [workspace] setup for a checkout"
-        )
+        hint = "use a system with overlays, and remove check from the goal file"
         live = UsageError(f"the validators cannot run while the agent keeps working: {why}", hint)
         yield Finding.of("checks", live)
     elif config.check is not None:

@@ -12,7 +12,7 @@ from goalrunner.app.goal_models import goal_models, goal_redactor, withheld
 from goalrunner.app.preflight import EnvironmentChoice, choose_environment, needs_environment
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.sandbox import CHECKOUTS, NONE, Sandbox, choose_sandbox, no_sandbox, workspace_of
+from goalrunner.app.sandbox import NONE, TEMPORARY, Sandbox, choose_sandbox, no_sandbox, workspace_of
 from goalrunner.core.errors import GoalError, RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
@@ -159,12 +159,12 @@ def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
 
 
 def refuse_nested_home(workspace: Path, home: Path) -> None:
-    """Raise UsageError if GOAL_HOME is in the workspace, or the workspace is in the folder of checkouts."""
-    checkouts = Path(os.path.realpath(home / CHECKOUTS))
-    if checkouts.is_relative_to(workspace):
+    """Raise UsageError if GOAL_HOME is in the workspace, or the workspace is in its folder of temporary files."""
+    temporary = Path(os.path.realpath(home / TEMPORARY))
+    if temporary.is_relative_to(workspace):
         what = f"{home}, where goal keeps its runs, lies in the workspace {workspace}"
-    elif workspace.is_relative_to(checkouts):
-        what = f"the workspace {workspace} lies in {checkouts}, where goal keeps temporary files"
+    elif workspace.is_relative_to(temporary):
+        what = f"the workspace {workspace} lies in {temporary}, where goal keeps temporary files"
     else:
         return
     raise UsageError(

@@ -183,7 +183,7 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
 
 
 def remove_run(home: Path, folder: RunFolder) -> None:
-    """Remove a run's folder, as a whole, and its checkouts. Raise UsageError if it cannot be removed."""
+    """Remove a run's folder, as a whole, and its temporary files. Raise UsageError if it cannot be removed."""
     from goalrunner.app.sandbox import clear_own
 
     folder.remove()

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from goalrunner.checking.checkout import ROOM, ROOM_TMP
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.ports import Launcher
@@ -26,7 +25,7 @@ from goalrunner.snapshots.repositories import literal
 from goalrunner.system.sandbox import Choice, SandboxedLauncher, SandboxPolicy, WritableRoot, choose
 from goalrunner.system.sandbox_view import Confinement, private_paths, sandbox_environment, visible_paths
 
-CHECKOUTS = "checkouts"  # the folder in GOAL_HOME of checkouts, and of what commands in a sandbox write
+TEMPORARY = "tmp"  # the folder in GOAL_HOME of what commands in a sandbox write
 
 
 def workspace_of(goal: Goal) -> Path:
@@ -35,9 +34,9 @@ def workspace_of(goal: Goal) -> Path:
 
 
 def clear_leftovers(home: Path) -> None:
-    """Remove the checkouts of runs that no process drives, in the background. Never raise."""
+    """Remove the temporary files of runs that no process drives, in the background. Never raise."""
     with contextlib.suppress(OSError):
-        folders = list((home / CHECKOUTS).iterdir())
+        folders = list((home / TEMPORARY).iterdir())
         ended = [path.name for path in folders if not _is_driven(home, path.name)]
         if ended:
             threading.Thread(target=clear_own, args=(home, *ended), name="goal-leftovers", daemon=True).start()
@@ -49,10 +48,10 @@ def _is_driven(home: Path, run_id: str) -> bool:
 
 
 def clear_own(home: Path, *run_ids: str) -> None:
-    """Remove the checkouts of runs that are over. Never raise."""
+    """Remove the temporary files of runs that are over. Never raise."""
     for run_id in run_ids:
         with contextlib.suppress(OSError):
-            clear(home / CHECKOUTS / run_id)
+            clear(home / TEMPORARY / run_id)
 
 
 def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
@@ -149,8 +148,6 @@ class Sandbox:
             return inner
         own = self.own_folder(run_id)
         roots = [WritableRoot(self.workspace, own / ("checks-tmp" if checks else "agent-tmp"))]
-        if checks:
-            roots.insert(0, WritableRoot(own / ROOM, own / ROOM_TMP, (self.workspace,)))
         within = Confinement(
             hidden=tuple(filter(Path.exists, self.hides)),
             emptied=tuple(filter(None, (self.secret,))),
@@ -161,7 +158,7 @@ class Sandbox:
 
     def own_folder(self, run_id: str) -> Path:
         """Return the folder for what commands of a run write outside of the workspace."""
-        return Path(os.path.realpath(self.home / CHECKOUTS / run_id))
+        return Path(os.path.realpath(self.home / TEMPORARY / run_id))
 
     def agent_policy(self, own: Path, paths: Iterable[str]) -> SandboxPolicy | None:
         """Return the policy of an external agent that needs these `paths` below HOME; None without a sandbox.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import filecmp
 import os
 import shutil
 import stat
@@ -19,15 +18,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
-from goalrunner.core.errors import GoalError, os_errors
+from goalrunner.core.errors import GoalError
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import remove, write_whole
-from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.objects import printable_path
 
 T = TypeVar("T")
 _FREE_BYTES = 1_000_000
-Kind = Literal["overlay", "in-place", "checkout"]
+Kind = Literal["overlay", "in-place"]
 
 
 @dataclass(frozen=True)
@@ -65,13 +62,9 @@ class OpenEnvironment(ABC):
     """A check environment that is set up."""
 
     path: Path
-    """The workspace as validators see it; its own path, except in a checkout."""
+    """The workspace, at its own path."""
     room: Path
     """The folder in which the files that checks write take space, or another one on its disk."""
-    files: Path
-    """The folder that has the files that checks write, at the same relative paths as in the workspace."""
-    target: Path
-    """The live workspace, or a folder whose files are copied there at the end."""
 
     def launcher(self, inner: Launcher) -> Launcher:
         """Return a launcher that starts its commands in this environment, through `inner`."""
@@ -79,36 +72,18 @@ class OpenEnvironment(ABC):
 
     @abstractmethod
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables for commands here; those of a checkout lead to its own installation."""
+        """Return the environment variables for commands here; with `setup`, its programs come first."""
 
     @abstractmethod
-    def written(self) -> list[str]:
-        """Return the regular files that checks wrote here, without those that were put. It blocks."""
-
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Copy files that checks wrote here into the live workspace, where a pattern of .gitignore matches their path.
 
         Return the paths that were copied. Never follows a link out of the workspace. Raise EnvironmentFailed.
         """
-        wanted, hint = Patterns(patterns), "free some space, or remove it from `outputs`"
 
-        def copied(path: str) -> bool:
-            with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
-                return wanted.match(printable_path(os.fsencode(path))) and copy_into(self.files, self.target, path)
-
-        return await to_its_end(asyncio.to_thread(lambda: tuple(filter(copied, self.written()))))
-
+    @abstractmethod
     async def changed(self) -> tuple[str, ...]:
-        """Return the files of the live workspace that checks wrote with another content."""
-
-        def differs(path: str) -> bool:
-            live = self.target / path
-            with contextlib.suppress(OSError):
-                is_file = live.is_file() and not live.is_symlink()
-                return is_file and not filecmp.cmp(self.files / path, live, shallow=False)
-            return False
-
-        return await asyncio.to_thread(lambda: tuple(filter(differs, self.written())))
+        """Return the files of the workspace that checks wrote with another content; the workspace keeps its own."""
 
     def full(self) -> str:
         """Return why nothing can be written here ("no space left in ..."); empty if there is space."""
@@ -158,24 +133,9 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     raise cancelled from (None if task.cancelled() else task.exception())
 
 
-def files_written(root: Path, since: int, skip: Collection[str] = ()) -> list[str]:
-    """Return the regular files below `root` that were written at that time (nanoseconds) or later.
-
-    Folders and files in `skip`, and git folders, do not count.
-    """
-    waiting, found = [""], []
-    while waiting:
-        folder = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(os.path.join(root, folder)) as entries:
-            for entry in entries:
-                path = os.path.join(folder, entry.name)
-                if entry.name == ".git" or path in skip:
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_ctime_ns >= since:
-                    found.append(path)
-    return sorted(found)
+def is_below(path: str, folders: Collection[str]) -> bool:
+    """Return whether a relative path is one of these, or lies below one."""
+    return path in folders or any(str(folder) in folders for folder in Path(path).parents)
 
 
 def copy_into(source: Path, root: Path, path: str) -> bool:
@@ -210,23 +170,6 @@ def put_file(root: Path | str, path: str, file: File) -> None:
     with open(handle, "wb") as sink:
         sink.write(file.data)
         os.fchmod(handle, stat.S_IMODE(file.mode))
-
-
-def apply_layers(root: str, layer: Layer, *, replaced: tuple[str, ...]) -> None:
-    """Carry a layer out below `root`, a path without links. Raise OSError.
-
-    What stands in its place is removed below the folders `replaced` (each with a slash at its end) alone, and never
-    through a link.
-    """
-    for path in sorted({*layer.hide, *layer.put}):
-        place = os.path.join(root, path)
-        if place.startswith(replaced):
-            if path in layer.put:
-                make_parents(root, place)
-            if os.path.realpath(os.path.dirname(place)) == os.path.dirname(place):
-                remove(Path(place))
-    for path, file in sorted(layer.put.items()):
-        put_file(root, path, file)
 
 
 def make_parents(root: str, path: str) -> None:

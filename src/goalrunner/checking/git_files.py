@@ -1,14 +1,13 @@
-"""What checks depend on around a workspace: settings of git, configuration above it, and copies of git folders."""
+"""What checks depend on around a workspace: settings of git, and configuration above it."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
-import shutil
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer, lstat, read_whole
@@ -16,10 +15,15 @@ from goalrunner.checking.manifests import check_part
 from goalrunner.checking.protection import configures_runners
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.git import Repository, content, enclosing
+from goalrunner.snapshots.git import ask_git, content, enclosing
 
 _SETTINGS = ("config", "config.worktree", "info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _LARGEST_SETTING = 1_000_000
+_STEERING = re.compile(
+    r"(filter|alias|include|includeif|extensions)\..*|diff\.(external|.*\.\w+)|merge\..*\.driver"
+    r"|core\.(worktree|attributesfile|excludesfile|autocrlf|eol|symlinks|sparse\w+|bare|ignorecase)"
+)
+"""Keys of git's configuration that decide which files its commands read and write, or which programs they start."""
 
 
 class GitSettings:
@@ -75,31 +79,44 @@ class GitSettings:
         put, hide = self._differing()
         return self._above(put.keys() | hide)
 
+    def steering(self) -> list[str]:
+        """Return the settings of git that differ and change what its commands read or start, hooks aside."""
+        put, hide = self._differing()
+        folders, found = git_folders(self._workspace), []
+        for path in sorted(put.keys() | hide):
+            if path.parent.name == "hooks" or path.name == "exclude" or not any(map(path.is_relative_to, folders)):
+                continue
+            name = os.path.relpath(path, self._workspace)
+            if path.name not in ("config", "config.worktree"):
+                found.append(name)
+                continue
+            before = put[path].data if path in put else b""
+            changed = self._rows(before) ^ self._rows(content(path))
+            keys = {row.partition("\n")[0] for row in changed}
+            found += [f"{name} ({key})" for key in sorted(keys) if _STEERING.fullmatch(key)]
+        return found
+
+    def _rows(self, config: bytes) -> set[str]:
+        """Return the keys of a configuration file, in lower case, each with its value after a newline."""
+        listing = ("config", "--no-includes", "--file", "-", "--list", "-z")
+        _, output, _ = ask_git(self._workspace, *listing, environ=os.environ, timeout=60.0, stdin=config)
+        return set(output.decode(errors="replace").split("\0"))
+
     def _above(self, paths: Iterable[Path]) -> list[Path]:
         return sorted(path for path in paths if self._workspace.is_relative_to(path.parent))
 
     def roots(self) -> tuple[Path, ...]:
         """Return the git folders that lie outside of the workspace, without those in another one."""
         found: list[Path] = []
-        for folder in self._folders():
+        for folder in git_folders(self._workspace):
             if not any(folder.is_relative_to(root) for root in (self._workspace, *found)):
                 found.append(folder)
         return tuple(found)
 
-    def _folders(self) -> tuple[Path, ...]:
-        """Return the git folders: the one that worktrees share first, then the worktree's own, and submodules."""
-        found = enclosing(self._workspace)
-        if found is None:
-            return ()
-        folders = dict.fromkeys(Path(os.path.realpath(folder)) for folder in (found.common, found.git_dir))
-        modules = Path(os.path.realpath(found.common)) / "modules"
-        inner = [Path(folder) for folder, _, files in os.walk(modules) if "HEAD" in files and "config" in files]
-        return (*folders, *sorted(inner))
-
     def _now(self) -> dict[Path, File]:
         found: dict[Path, File] = {}
-        paths = [folder / name for folder in self._folders() for name in _SETTINGS]
-        for folder in self._folders():
+        paths = [folder / name for folder in git_folders(self._workspace) for name in _SETTINGS]
+        for folder in git_folders(self._workspace):
             paths += (path for path in folder.glob("hooks/*") if path.suffix != ".sample")
         repository = enclosing(self._workspace)
         for folder in self._workspace.parents:
@@ -120,70 +137,36 @@ def _is_same(path: Path, old: File | None, new: File | None) -> bool:
     return old == new or (parts[0] == parts[1] and (old is None or new is None or old.mode == new.mode))
 
 
-_LARGE = frozenset({"objects", "lfs", "annex"})
-"""Folders whose files never change once they are written; a copy has the same files, by hard links."""
+NO_HOOKS = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.hooksPath",
+    "GIT_CONFIG_VALUE_0": os.devnull,
+    "GIT_CONFIG_KEY_1": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_1": "false",
+}
+"""Environment variables with which git starts no hook and no monitor."""
 
 
-def git_places(repository: Repository, workspace: Path) -> Iterator[tuple[str, str]]:
-    """Yield the paths that a check sees copies of, each with its folder: the git folder, or the `.git` file or link.
-
-    In a git folder outside of the workspace, settings, branches and tags are copied; if there are other worktrees, in
-    which people may work during the check, only those of the checked-out branch. The paths need not exist.
-    """
-    if repository.root.is_relative_to(workspace):
-        yield str(repository.root / ".git"), str(workspace)
-    shared, own = ["config", "hooks", "info"], ["HEAD", "index", "logs/HEAD", "config.worktree"]
-    head = content(repository.git_dir / "HEAD")
-    if head.startswith(b"ref: refs/") and b".." not in head:
-        branch = os.fsdecode(head[5:].strip())
-        shared += [branch, f"logs/{branch}"]
-    if not (repository.common / "worktrees").exists():
-        shared += ["refs", "packed-refs", "logs"]
-    for folder, names in ((repository.common, shared), (repository.git_dir, own)):
-        root = os.path.realpath(folder)
-        if not Path(root).is_relative_to(workspace):
-            yield from ((os.path.join(root, name), root) for name in names)
+def git_folders(workspace: Path) -> tuple[Path, ...]:
+    """Return the git folders of a workspace: the one that worktrees share first, then the worktree's own, and submodules."""
+    found = enclosing(workspace)
+    if found is None:
+        return ()
+    folders = dict.fromkeys(Path(os.path.realpath(folder)) for folder in (found.common, found.git_dir))
+    modules = Path(os.path.realpath(found.common)) / "modules"
+    inner = [Path(folder) for folder, _, files in os.walk(modules) if "HEAD" in files and "config" in files]
+    return (*folders, *sorted(inner))
 
 
-def copy_git(source: str, target: str) -> None:
-    """Copy a git folder, or a file of one, without locks, pipes, sockets and devices. Raise OSError."""
-    if os.path.islink(source) or not os.path.isdir(source):
-        shutil.copy2(source, target, follow_symlinks=False)
-        return
-    large = tuple(f"{os.path.join(source, folder)}/" for folder in _large(source))
-
-    def ignored(folder: str, names: list[str]) -> list[str]:
-        kinds = {name: stat.S_IFMT(os.lstat(os.path.join(folder, name)).st_mode) for name in names}
-        copied = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
-        return [name for name, kind in kinds.items() if kind not in copied or name.endswith(".lock")]
-
-    def copy(one: str, other: str) -> None:
-        if one.startswith(large):
-            with contextlib.suppress(OSError):  # not every file system can
-                return os.link(one, other, follow_symlinks=False)
-        shutil.copy2(one, other, follow_symlinks=False)
-        return None
-
-    shutil.copytree(source, target, symlinks=True, ignore=ignored, copy_function=copy)
-
-
-def _large(git: str) -> list[str]:
-    """Return the folders with objects in a git folder, relative to it; those of submodules included."""
+def without_git(layers: Sequence[Layer], workspace: Path) -> tuple[Layer, ...]:
+    """Return the layers without what lies in git folders."""
+    folders = git_folders(workspace)
     found = []
-    for folder, folders, names in os.walk(git):
-        if "HEAD" in names:
-            inner = {name for name in _LARGE.intersection(folders) if not os.path.islink(os.path.join(folder, name))}
-            found += [os.path.relpath(os.path.join(folder, name), git) for name in sorted(inner)]
-            folders[:] = [name for name in folders if name not in inner]
-    return found
-
-
-def keep_objects(copy: str, original: str) -> None:
-    """Move objects that are new in a copy into the original: a person may have made a commit. Raise OSError."""
-    for large in _large(copy):
-        for folder, _, names in os.walk(os.path.join(copy, large)):
-            there = os.path.join(original, os.path.relpath(folder, copy))
-            os.makedirs(there, exist_ok=True)
-            for name in names:
-                if not os.path.lexists(os.path.join(there, name)):
-                    os.rename(os.path.join(folder, name), os.path.join(there, name))
+    for layer in layers:
+        root = Path(os.path.realpath(layer.root))
+        inside = {
+            path for path in (*layer.put, *layer.hide) if any((root / path).is_relative_to(one) for one in folders)
+        }
+        put = {path: file for path, file in layer.put.items() if path not in inside}
+        found.append(Layer(layer.root, put, layer.hide - inside))
+    return tuple(found)

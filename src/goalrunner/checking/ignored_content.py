@@ -74,9 +74,14 @@ class IgnoredContent:
         self._contents = contents
         self._home = home
 
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether the start was recorded, by this process or an earlier one."""
+        return self._record.exists()
+
     def remember(self, names: Iterable[str]) -> None:
         """Record the start, or read what an earlier process recorded. Raise WorkspaceError."""
-        if self._record.exists():
+        if self.is_recorded:
             _ = self._start
             return
         found = Classifier(self._workspace, names, self._dependencies, home=self._home)
@@ -91,9 +96,12 @@ class IgnoredContent:
             self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._contents:
                 start.contents = _write_pack(self._workspace, start.files, self._pack)
-            packages = {root: vars(one) for root, one in start.packages.items()}
-            values = vars(start) | {"folders": sorted(start.folders), "packages": packages}
-            write_whole(self._record, json.dumps(values).encode())
+            self._keep(start)
+
+    def _keep(self, start: _Start) -> None:
+        packages = {root: vars(one) for root, one in start.packages.items()}
+        values = vars(start) | {"folders": sorted(start.folders), "packages": packages}
+        write_whole(self._record, json.dumps(values).encode())
 
     def look(self, names: Iterable[str]) -> Classifier:
         """Look at what git ignores now, for the other methods."""
@@ -103,6 +111,18 @@ class IgnoredContent:
     def same(one: Classifier, other: Classifier) -> bool:
         """Return whether two looks found the same other files; logs are left out."""
         return one.others == other.others or _without_logs(one) == _without_logs(other)
+
+    def adopt(self, before: Classifier, after: Classifier) -> None:
+        """Count what checks wrote between two looks as content of the start, unless the agent had changed it."""
+        start, written = self._start, {}
+        for path, info in after.others.items():
+            is_of_agent = before.others.get(path) != start.files.get(path)
+            if before.others.get(path) != info and not is_of_agent and path not in start.contents:
+                written[path] = info
+        if written:
+            start.files |= written
+            start.folders |= after.folders - before.folders
+            self._keep(start)
 
     def compare(self, now: Classifier) -> Changes:
         """Return what differs from the start."""

@@ -18,26 +18,19 @@ from goalrunner.checking.environment import (
     Kind,
     Layer,
     OpenEnvironment,
-    apply_layers,
     environment_errors,
-    files_written,
+    is_below,
     lstat,
+    put_file,
     to_its_end,
 )
-from goalrunner.checking.git_files import copy_git, git_places
-from goalrunner.checking.journal import (
-    HIDDEN,
-    NAME,
-    Journal,
-    Move,
-    checks_folder,
-    found,
-    lock,
-    modes_of,
-)
+from goalrunner.checking.git_files import NO_HOOKS, without_git
+from goalrunner.checking.journal import HIDDEN, Journal, Move, checks_folder, found, lock, modes_of
+from goalrunner.checking.made_files import MadeFiles
+from goalrunner.checking.setup import Setup, activated, record_in_place
 from goalrunner.checking.undo import Undo, UndoWatchdog, undo
 from goalrunner.core.observation import Snapshot
-from goalrunner.snapshots.git import enclosing, repository_at
+from goalrunner.records.files import write_whole
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.processes import end_orphans, tagged
@@ -46,27 +39,59 @@ from goalrunner.system.processes import end_orphans, tagged
 class InPlace:
     """Sets up check environments in the live workspace of a snapshot store. One can be open at a time.
 
-    `home` is GOAL_HOME. `start` is the folder of the run's ignore rules, if the store was made with one.
+    `home` is GOAL_HOME. `start` is the folder of the run's ignore rules, if the store was made with one. `outputs` are
+    patterns of files that checks may rewrite. `setup` installs into the workspace itself.
     """
 
     kind: Kind = "in-place"
 
-    def __init__(self, store: SnapshotStore, home: Path, *, start: Path | None = None) -> None:
+    def __init__(
+        self,
+        store: SnapshotStore,
+        home: Path,
+        *,
+        start: Path | None = None,
+        outputs: Sequence[str] = (),
+        setup: Setup | None = None,
+    ) -> None:
         self.store = store
         self.home = home.resolve()
         self.start = (start or store.folder / "start").resolve()
+        self.outputs = tuple(outputs)
+        self.setup = setup
+        self.made = MadeFiles(store, self.start / "made.json")
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[InPlaceCheck]:
         """Change the workspace for one check run, and undo it at the end. Raise EnvironmentFailed."""
+        if self.setup is not None:
+            await self._install(self.setup, layers)
+        async with self._opened(layers) as check:
+            yield check
+
+    @asynccontextmanager
+    async def _opened(self, layers: Sequence[Layer], *, installs: bool = False) -> AsyncIterator[InPlaceCheck]:
         check = InPlaceCheck(self, layers)
         try:
             await to_its_end(check.set_up())
             yield check
         finally:
-            await to_its_end(self._close(check))
+            await to_its_end(self._close(check, installs=installs))
 
-    async def _close(self, check: InPlaceCheck) -> None:
+    async def _install(self, setup: Setup, layers: Sequence[Layer]) -> None:
+        """Run `setup` unless it has run for these inputs. What it installs stays in the workspace."""
+        workspace = self.store.workspace
+        record = record_in_place(workspace, self.home)
+        inputs = await setup.inputs(layers[0] if layers else Layer(workspace))
+        if record.exists() and record.read_text() == inputs.key:
+            return
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(record, b"")  # even if it fails, ignored files may exist from now on
+        async with self._opened(layers, installs=True) as check:
+            await setup.run(check, workspace)
+        write_whole(record, inputs.key.encode())
+
+    async def _close(self, check: InPlaceCheck, *, installs: bool) -> None:
         if check.journal is None:
             return
         undone = await check.undo()
@@ -79,20 +104,25 @@ class InPlace:
             raise EnvironmentFailed(
                 f"the check removed what was set aside: {'; '.join(undone.lost)}", hint, permanent=True
             )
+        assert check.snapshot is not None
+        with environment_errors("files of the check cannot be noted"):
+            await self.made.note(check.snapshot, check.ignored, check.journal.modes, reused=installs)
 
 
 class InPlaceCheck(OpenEnvironment):
-    """A check environment in the live workspace."""
+    """A check environment in the live workspace. Git folders are not changed; git runs no hooks that the agent changed."""
 
     def __init__(self, parent: InPlace, layers: Sequence[Layer]) -> None:
         self._parent = parent
-        self._layers = layers
         self._store = parent.store
-        self.path = self.room = self.files = parent.store.workspace
+        self.path = self.room = parent.store.workspace
+        self._layers = without_git(layers, self.path)
+        self._other_git = self._layers != tuple(layers)
         self._folder = checks_folder(parent.home) / secrets.token_hex(8)
         self._handle = -1
         self._watchdog: UndoWatchdog | None = None
-        self._snapshot: Snapshot | None = None
+        self.snapshot: Snapshot | None = None
+        self.ignored: tuple[str, ...] = ()
         self.journal: Journal | None = None
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -100,23 +130,24 @@ class InPlaceCheck(OpenEnvironment):
 
         They mark the processes of the check, which are found and ended with it even if they leave their session.
         """
+        if self._parent.setup is not None:
+            env = activated(env, self.path, self.path)
+        if self._other_git:
+            env = {**env, **NO_HOOKS}
         return tagged(env, self._folder.name)
 
-    def written(self) -> list[str]:
-        """Return the files that the check has written. Those that are collected are put back when it ends."""
-        assert self.journal is not None
-        since = (self._folder / NAME).stat().st_ctime_ns
-        puts = (os.path.relpath(layer.root.resolve() / path, self.path) for layer in self._layers for path in layer.put)
-        return files_written(self.path, since, {*self.journal.own, *puts})
+    async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        """Return nothing: outputs are in the workspace already."""
+        return ()
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the snapshot that the check wrote with another content."""
-        assert self._snapshot is not None
-        changes = await self._store.changes(self._snapshot, await self._store.snapshot())
-        put = {path for layer in self._layers for path in (*layer.put, *layer.hide)}
-        return tuple(
-            item.path for item in changes if item.kind == "modified" and os.fsdecode(raw(item.path)) not in put
-        )
+        assert self.snapshot is not None
+        assert self.journal is not None
+        moved = {os.path.relpath(move.path, self.path) for move in self.journal.moves}
+        changes = await self._store.changes(self.snapshot, await self._store.snapshot())
+        written = (item.path for item in changes if item.kind == "modified")
+        return tuple(path for path in written if not is_below(os.fsdecode(raw(path)), moved))
 
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""
@@ -127,13 +158,14 @@ class InPlaceCheck(OpenEnvironment):
                 permanent=True,
             )
         with environment_errors(f"the check cannot be set up in {self.path}"):
-            self._snapshot = await self._store.snapshot()
-            await asyncio.to_thread(self._change, self._snapshot, await self._store.ignored_names())
+            self.snapshot, self.ignored = await self._store.snapshot(), await self._store.ignored_names()
+            made = await self._parent.made.unchanged(self.snapshot, self.ignored)
+            await asyncio.to_thread(self._change, self.snapshot, made)
 
-    def _change(self, snapshot: Snapshot, ignored: Sequence[str]) -> None:
+    def _change(self, snapshot: Snapshot, made: set[str]) -> None:
         self._folder.mkdir(mode=0o700, parents=True)
         try:
-            journal = self._new_journal(snapshot, ignored)
+            journal = self._new_journal(snapshot, made)
             handle = lock(self._folder)
             assert handle is not None  # no other process knows the folder
             self._handle = handle
@@ -143,19 +175,18 @@ class InPlaceCheck(OpenEnvironment):
             if self._handle >= 0:
                 os.close(self._handle)
             raise
-        self.journal, self.target = journal, journal.outputs
+        self.journal = journal
         self._watchdog = UndoWatchdog(self._folder, self._handle)
         _set_aside(journal.moves)
-        copies = tuple(f"{move.path}/" for move in journal.moves if move.copy)
-        for layer in self._layers:  # other paths were set aside
-            apply_layers(os.path.realpath(layer.root), layer, replaced=copies)
+        for layer in self._layers:
+            root = os.path.realpath(layer.root)
+            for path, file in sorted(layer.put.items()):  # what stood there was set aside
+                put_file(root, path, file)
 
-    def _new_journal(self, snapshot: Snapshot, ignored: Sequence[str]) -> Journal:
+    def _new_journal(self, snapshot: Snapshot, made: set[str]) -> Journal:
         root, home = str(self.path), self._parent.home
-        modes = modes_of(root, {*ignored, os.path.relpath(home, root)})
-        inside = [repository_at((self.path / path).parent) for path in modes if os.path.basename(path) == ".git"]
-        repositories = [one for one in (*inside, enclosing(self.path)) if one]
-        copies = dict(place for one in repositories for place in git_places(one, self.path))
+        put = [path for layer in self._layers for path in layer.put]
+        made = {one for one in made if not any(is_below(path, {one}) for path in put)}
         return Journal(
             folder=str(self._folder),
             pid=os.getpid(),
@@ -163,8 +194,10 @@ class InPlaceCheck(OpenEnvironment):
             home=str(home),
             start=str(self._parent.start),
             snapshot=snapshot.model_dump(),
-            moves=_moves_of(self._layers, copies, self._folder),
-            modes=modes,
+            moves=_moves_of([*self._layers, Layer(self.path, hide=frozenset(made))], self._folder),
+            modes=modes_of(root, {*self.ignored, os.path.relpath(home, root)}),
+            outputs=list(self._parent.outputs),
+            made=sorted(made),
         )
 
     async def undo(self) -> Undo:
@@ -187,24 +220,23 @@ class InPlaceCheck(OpenEnvironment):
             os.close(self._handle)
 
 
-def _moves_of(layers: Sequence[Layer], copies: Mapping[str, str], folder: Path) -> list[Move]:
-    """Return what is renamed aside, or made, for these layers and copies; no path is below another path.
+def _moves_of(layers: Sequence[Layer], folder: Path) -> list[Move]:
+    """Return what is renamed aside, or made, for these layers; no path is below another path.
 
-    `copies` are paths of git with the folder that each is in. `folder` is where live files wait if it is on their file
-    system. Raise EnvironmentFailed or OSError.
+    `folder` is where live files wait if it is on their file system. Raise EnvironmentFailed or OSError.
     """
-    affected = {path: (root, lstat(path), True) for path, root in copies.items()}
+    affected: dict[str, tuple[str, os.stat_result | None]] = {}
     for layer in layers:
         root = os.path.realpath(layer.root)
         for path in (*layer.hide, *layer.put):
             if found := _affected(root, path, put=path in layer.put):
-                affected[found[0]] = (root, found[1], False)
+                affected[found[0]] = (root, found[1])
     place = cache(lambda parent, root: _place(parent, root, folder))
     rows = []
-    for number, (path, (root, info, copy)) in enumerate(sorted(affected.items())):
+    for number, (path, (root, info)) in enumerate(sorted(affected.items())):
         if affected.keys().isdisjoint(map(str, Path(path).parents)):
             aside = os.path.join(place(os.path.dirname(path) if info else root, root), str(number))
-            rows.append(Move(path, root, aside, info.st_ino if info else 0, copy))
+            rows.append(Move(path, root, aside, info.st_ino if info else 0))
     return rows
 
 
@@ -248,13 +280,8 @@ def _set_aside(moves: Sequence[Move]) -> None:
         os.makedirs(os.path.dirname(move.aside), mode=0o700, exist_ok=True)
         if not move.inode:
             continue
-        copy = f"{move.aside}.copy"
         try:
-            if move.copy:
-                copy_git(move.path, copy)
             os.rename(move.path, move.aside)
-            if move.copy:
-                os.rename(copy, move.path)
         except OSError as error:
             reason = "it is a mount point" if error.errno == errno.EBUSY else error.strerror or error
             hint = "run where an overlay of the workspace can be mounted"

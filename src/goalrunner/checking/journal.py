@@ -31,13 +31,14 @@ class Move(NamedTuple):
     aside: str
     """Where the live file or folder waits."""
     inode: int
-    copy: bool = False
-    """Whether `path` is a copy during the check: a git folder, or files of a shared one."""
 
 
 @dataclass
 class Journal:
-    """The state before a check, in types that JSON holds; paths are absolute unless stated otherwise."""
+    """The state before a check, in types that JSON holds; paths are absolute unless stated otherwise.
+
+    The undo writes it again without the parts that are done, so that they are not repeated over newer work.
+    """
 
     folder: str
     """The folder of this journal. Its name is in the environment of every process of the check."""
@@ -47,24 +48,28 @@ class Journal:
     start: str
     """The folder with the ignore rules of the run."""
     snapshot: dict[str, str]
+    """Empty once the files that existed are restored."""
     moves: list[Move]
     modes: dict[str, int]
     """By path relative to the workspace; see `modes_of`."""
+    outputs: list[str]
+    """Patterns of files that the check may change."""
+    made: list[str]
+    """Relative paths that an earlier check made: what this one makes in their place stays."""
 
     def __post_init__(self) -> None:
         self.moves = [Move(*row) for row in self.moves]
 
     @property
-    def own(self) -> set[str]:
-        """The folders of this program in the workspace, relative to it."""
-        asides = {os.path.dirname(move.aside) for move in self.moves}
-        hidden = {os.path.dirname(aside) for aside in asides if os.path.basename(aside) == ".git"}
-        return {os.path.relpath(folder, self.workspace) for folder in (self.home, *hidden)}
+    def waiting(self) -> set[str]:
+        """The folders in which live files wait."""
+        return {os.path.dirname(move.aside) for move in self.moves}
 
     @property
-    def outputs(self) -> Path:
-        """The folder with files that the check wrote and that stay."""
-        return Path(self.folder, "outputs")
+    def own(self) -> set[str]:
+        """The folders of this program in the workspace, relative to it."""
+        hidden = {os.path.dirname(folder) for folder in self.waiting if os.path.basename(folder) == ".git"}
+        return {os.path.relpath(folder, self.workspace) for folder in (self.home, *hidden)}
 
     def write(self) -> None:
         """Write it into its folder; it is durable on disk on return. Raise OSError."""
@@ -73,17 +78,6 @@ class Journal:
         for parent in (folder, folder.parent, folder.parent.parent):
             with contextlib.suppress(OSError):  # not every file system can
                 sync_folder(parent)
-
-    def is_done(self, step: str) -> bool:
-        """Return whether a step of the undo was completed, by this process or one before it."""
-        with contextlib.suppress(OSError):
-            return ascii(step) in Path(self.folder, "done").read_text().splitlines()
-        return False
-
-    def set_done(self, step: str) -> None:
-        """Record that a step is complete, so that no later undo repeats it over what a person has done since."""
-        with contextlib.suppress(OSError), Path(self.folder, "done").open("a") as file:  # a check may have removed it
-            file.write(f"{step!a}\n")
 
 
 def checks_folder(home: Path) -> Path:
@@ -119,15 +113,15 @@ def found(home: Path, workspace: str) -> list[Journal]:
     return [journal for journal in result if journal.workspace == workspace]
 
 
-_CACHE_FOLDERS = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/"))
+_CLOSED = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/")) | {".git"}
 _USUAL = (0o644, 0o755)
 
 
 def modes_of(workspace: str, skip: Collection[str], *, enter: bool = False) -> dict[str, int]:
-    """Return the modes, as in `os.stat`, of folders, of what is named `.git`, and of files with unusual permissions.
+    """Return the modes, as in `os.stat`, of folders, and of files with unusual permissions.
 
-    Paths are relative; the workspace itself is an empty string. Caches and what is in `skip`, with or without a slash,
-    are left out. `enter`: their owner gets access to folders that a check has closed.
+    Paths are relative; the workspace itself is an empty string. Git folders, caches and what is in `skip`, with or
+    without a slash, are left out. `enter`: their owner gets access to folders that a check has closed.
     """
     modes, waiting = dict[str, int](), [""]
     while waiting:
@@ -140,11 +134,11 @@ def modes_of(workspace: str, skip: Collection[str], *, enter: bool = False) -> d
             with os.scandir(place) as entries:
                 for entry in entries:
                     path = os.path.join(folder, entry.name)
-                    if path in skip or f"{path}/" in skip or entry.name in _CACHE_FOLDERS:
+                    if path in skip or f"{path}/" in skip or entry.name in _CLOSED:
                         continue
                     mode = entry.stat(follow_symlinks=False).st_mode
-                    if entry.name == ".git" or (stat.S_ISREG(mode) and stat.S_IMODE(mode) not in _USUAL):
-                        modes[path] = mode
-                    elif stat.S_ISDIR(mode):
+                    if stat.S_ISDIR(mode):
                         waiting.append(path)
+                    elif stat.S_ISREG(mode) and stat.S_IMODE(mode) not in _USUAL:
+                        modes[path] = mode
     return modes

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import psutil
 
@@ -78,15 +78,24 @@ def mount_points() -> list[Path]:
     return [Path(one.mountpoint) for one in psutil.disk_partitions(all=True)]
 
 
+class OverlayMount(NamedTuple):
+    """One overlay. `folder` has the upper layer `u`, the work folder `w`, the layer `p`, and empty `l` and `s`."""
+
+    root: Path
+    """The folder that it covers, and its lowest layer."""
+    folder: Path
+    between: Path | None = None
+    """A layer above `p`, if there is one."""
+
+
 class Namespace:
     """A mount namespace and a process namespace.
 
-    `mounts` are folders, and for each the folder of its overlay, with the upper layer `u`, the work folder `w` and an
-    empty `l` for the lower layer. A holder process keeps the namespaces. It reads a pipe of this process, so it ends
-    with this process even on SIGKILL, and with it every process of the namespace.
+    A holder process keeps the namespaces. It reads a pipe of this process, so it ends with this process even on
+    SIGKILL, and with it every process of the namespace.
     """
 
-    def __init__(self, mounts: Sequence[tuple[Path, Path]], tools: Mapping[str, str]) -> None:
+    def __init__(self, mounts: Sequence[OverlayMount], tools: Mapping[str, str]) -> None:
         self._mounts = mounts
         self._tools = tools
         self.own_words = os.fsencode(f"{tools['env']}: ")
@@ -167,7 +176,7 @@ class Namespace:
         """
         if not word.startswith(f"/proc/{os.getpid()}/fd/"):
             return word
-        sink, copy = tempfile.mkstemp(dir=self._mounts[0][1])
+        sink, copy = tempfile.mkstemp(dir=self._mounts[0].folder)
         with open(word, "rb") as file, open(sink, "wb") as target:
             shutil.copyfileobj(file, target)
         return copy
@@ -194,11 +203,15 @@ class Namespace:
         own_processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
         mount, umount = self._tools["mount"], self._tools["umount"]
         # The lower layers are bound first: a mount covers what lies below it, and a path may have a meaning in the options.
-        lines = [[mount, "-i", "--bind", str(root), f"{folder}/l"] for root, folder in self._mounts]
-        overlay = [mount, "-i", "-t", "overlay", "-o", "lowerdir=l,upperdir=u,workdir=w,userxattr", "overlay"]
-        for root, folder in self._mounts:
-            lines += [["cd", str(folder)], [*overlay, str(root)]]
-        lines += [["cd", "/"], *([umount, "-i", f"{folder}/l"] for _, folder in self._mounts)]
+        binds = [(one.root, one.folder / "l") for one in self._mounts]
+        binds += [(one.between, one.folder / "s") for one in self._mounts if one.between is not None]
+        lines = [[mount, "-i", "--bind", str(source), str(target)] for source, target in binds]
+        for one in self._mounts:
+            layers = "p:l" if one.between is None else "s:p:l"
+            options = f"lowerdir={layers},upperdir=u,workdir=w,userxattr"
+            lines.append(["cd", str(one.folder)])
+            lines.append([mount, "-i", "-t", "overlay", "-o", options, "overlay", str(one.root)])
+        lines += [["cd", "/"], *([umount, "-i", str(target)] for _, target in binds)]
         mounting = "\n".join(["set -e", *map(shlex.join, lines)])
         private = ["--mount", "--propagation", "private"]
         if not self._users:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import filecmp
 import os
 import stat
 import subprocess
@@ -16,14 +17,25 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from goalrunner.checking.environment import File, Kind, Layer, OpenEnvironment, environment_errors, put_file, to_its_end
-from goalrunner.checking.namespace import Namespace, NamespaceLauncher, find_tools, mount_points
+from goalrunner.checking.environment import (
+    File,
+    Kind,
+    Layer,
+    OpenEnvironment,
+    copy_into,
+    environment_errors,
+    put_file,
+    to_its_end,
+)
+from goalrunner.checking.namespace import Namespace, NamespaceLauncher, OverlayMount, find_tools, mount_points
+from goalrunner.checking.setup import OPAQUE, KeptProducts, Setup, activated
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import remove
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.objects import printable_path
 from goalrunner.system.launcher import SHELL, ProcessLauncher
 
-_OPAQUE = "user.overlay.opaque"
 _PREFIX = "overlay-"
 _STALE = 60.0
 """Age in seconds from which a folder that no process has locked counts as left by a killed runner."""
@@ -40,23 +52,27 @@ done
 
 @dataclass
 class UpperLayer:
-    """The upper layer of one overlay mount: its plan, its folder, and what was prepared in it.
+    """The layers of one overlay mount above the live files, in `folder`.
 
-    `folder` contains the upper layer `u`, the work folder `w` and an empty `l`, to which the lower layer is bound. The
-    layer's root is a path without links.
+    `p` has what the plan puts and hides, and `u` what checks write. The root of the plan is a path without links.
     """
 
     layer: Layer
     folder: Path
-    _prepared: frozenset[tuple[str, int, int]] = frozenset()
+    products: Path | None = None
+    """What `setup` has installed: a layer above `p`."""
     _made: set[str] = field(default_factory=set)
 
     @property
     def files(self) -> Path:
         return self.folder / "u"
 
+    @property
+    def _plan(self) -> Path:
+        return self.folder / "p"
+
     def entries(self) -> Iterator[tuple[str, int, int]]:
-        """Yield the entries of the upper layer except plain folders, each with its inode and ctime.
+        """Yield what checks wrote, except plain folders, each with its inode and ctime.
 
         These are files, links, what hides a live file, and folders that replace a live one.
         """
@@ -65,39 +81,38 @@ class UpperLayer:
                 found, relative = path.lstat(), str(path.relative_to(self.files))
                 if not stat.S_ISDIR(found.st_mode):
                     yield relative, found.st_ino, found.st_ctime_ns
-                elif (self.layer.root / relative).is_dir() and _OPAQUE in os.listxattr(path):
+                elif (self.layer.root / relative).is_dir() and OPAQUE in os.listxattr(path):
                     yield relative, found.st_ino, 0
 
     def written(self) -> list[str]:
-        """Return the regular files in the upper layer that were not prepared, or changed since."""
-        new = (entry[0] for entry in self.entries() if entry not in self._prepared)
-        return [path for path in new if stat.S_ISREG((self.files / path).lstat().st_mode)]
+        """Return the regular files that checks wrote."""
+        return [path for path, *_ in self.entries() if stat.S_ISREG((self.files / path).lstat().st_mode)]
 
     def prepare(self) -> None:
-        """Make the folders of the mount, and fill the upper layer with what differs from the live files."""
-        for name in ("u", "w", "l"):
+        """Make the folders of the mount, and fill the layer of the plan."""
+        for name in ("u", "w", "p", "l", "s"):
             (self.folder / name).mkdir(mode=0o700, parents=True)
         self._made, put = {""}, self.layer.put
         for path, file in sorted(put.items()):
             self._make(os.path.dirname(path))
-            put_file(self.files, path, file)
+            put_file(self._plan, path, file)
         for path in sorted(self.layer.hide - put.keys() - self._made):
             parent = os.path.dirname(path)
             # Below another hidden folder, or a file, there is nothing to hide.
             if self._live(path) and not self._is_hidden(parent) and put.keys().isdisjoint(map(str, Path(path).parents)):
                 self._make(parent)
-                os.mknod(self.files / path, stat.S_IFCHR, 0)
+                os.mknod(self._plan / path, stat.S_IFCHR, 0)
         there = {path: info for path in self._made if (info := self._live(path)) and stat.S_ISDIR(info.st_mode)}
         for path in there:
             if self._is_hidden(path):  # it exists because of a path below it: the rest of it is hidden
-                for name in {*os.listdir(self.layer.root / path)} - {*os.listdir(self.files / path)}:
-                    os.mknod(self.files / path / name, stat.S_IFCHR, 0)
+                for name in {*os.listdir(self.layer.root / path)} - {*os.listdir(self._plan / path)}:
+                    os.mknod(self._plan / path / name, stat.S_IFCHR, 0)
         for path, live in there.items():  # at the end: what is made in a folder changes its time
             # The agent may have closed a folder in which files have their original content.
-            (self.files / path).chmod(stat.S_IMODE(live.st_mode) | 0o700)
-            if not self._is_hidden(path):
-                os.utime(self.files / path, ns=(live.st_atime_ns, live.st_mtime_ns))
-        self._prepared = frozenset(self.entries())
+            for place in {self._plan / path, self.files} if not path else {self._plan / path}:
+                place.chmod(stat.S_IMODE(live.st_mode) | 0o700)
+                if not self._is_hidden(path):
+                    os.utime(place, ns=(live.st_atime_ns, live.st_mtime_ns))
 
     def _live(self, path: str) -> os.stat_result | None:
         """Return the stat of `path` in the live tree without following a link; None if it does not exist."""
@@ -115,39 +130,76 @@ class UpperLayer:
     def _make(self, path: str) -> None:
         if path not in self._made:
             self._make(os.path.dirname(path))
-            (self.files / path).mkdir()
+            (self._plan / path).mkdir()
             self._made.add(path)
 
 
 class Overlay:
-    """The port `CheckEnvironment` with overlay mounts; `scratch` is a folder of this user for the upper layers."""
+    """The port `CheckEnvironment` with overlay mounts; `scratch` is a folder of this user for the upper layers.
+
+    With a `setup`, ignored files do not exist in the environments, and what it installs does.
+    """
 
     kind: Kind = "overlay"
 
-    def __init__(self, scratch: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, scratch: Path, environ: Mapping[str, str], setup: Setup | None = None) -> None:
         self._scratch = scratch
         self._environ = environ
+        self._setup = setup
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[OpenOverlay]:
-        opened = OpenOverlay(self._scratch, self._environ, layers)
+        if self._setup is None:
+            async with self._open(layers) as opened:
+                yield opened
+            return
+        layers = [await self._setup.without_ignored(layers[0]), *layers[1:]]
+        async with self._installed(self._setup, layers) as products, self._open(layers, products) as opened:
+            yield opened
+
+    @asynccontextmanager
+    async def _open(self, layers: Sequence[Layer], products: Path | None = None) -> AsyncIterator[OpenOverlay]:
+        opened = OpenOverlay(self._scratch, self._environ, layers, products)
         try:
             await to_its_end(asyncio.to_thread(opened.set_up))
             yield opened
         finally:
             await to_its_end(asyncio.to_thread(opened.tear_down))
 
+    @asynccontextmanager
+    async def _installed(self, setup: Setup, layers: Sequence[Layer]) -> AsyncIterator[Path]:
+        """Give the folder with what `setup` installs. It is installed first if none is kept for these inputs."""
+        with environment_errors(f"cannot prepare the check environment in {self._scratch}"):
+            make_scratch(self._scratch)
+            inputs = await setup.inputs(layers[0])
+            kept = await KeptProducts.locked(self._scratch, inputs.key)
+        try:
+            if not await asyncio.to_thread(setup.is_whole, kept):
+                async with self._open(layers) as opened:
+                    await setup.run(opened, opened.files)
+                    opened.namespace.close()
+                    await asyncio.to_thread(setup.keep, kept, opened.files, inputs.paths)
+            kept.share()
+            yield kept.files
+        finally:
+            kept.close()
+
 
 class OpenOverlay(OpenEnvironment):
     """The port `OpenEnvironment` with overlay mounts. `set_up` and `tear_down` block."""
 
-    def __init__(self, scratch: Path, environ: Mapping[str, str], layers: Sequence[Layer]) -> None:
+    def __init__(
+        self, scratch: Path, environ: Mapping[str, str], layers: Sequence[Layer], products: Path | None = None
+    ) -> None:
         self._scratch = self.room = Path(os.path.realpath(scratch))
         self._environ = environ
+        self._products = products
         self.path = layers[0].root.absolute()
         """The workspace's own path."""
         self._layers = [replace(layer, root=Path(os.path.realpath(layer.root))) for layer in layers]
         self.uppers: list[UpperLayer] = []
+        self.files: Path
+        """The folder that has the files that checks write, at the same relative paths as in the workspace."""
         self.namespace: Namespace
         self._made = contextlib.ExitStack()
         """What `tear_down` undoes."""
@@ -162,17 +214,38 @@ class OpenOverlay(OpenEnvironment):
         return NamespaceLauncher(inner, self.namespace)
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables for commands here: the same ones, as every path is the same.
+        """Return the environment variables for commands here. Every path is the same; what `setup` installed comes first.
 
         A workspace below the root of its repository is a mount of its own, at whose border git stops by default. Only
         then is a variable added, because it tells code under test that it is being checked.
         """
+        if self._products is not None:
+            env = activated(env, self.path, self._products)
         if os.path.lexists(self.path / ".git") or not any((path / ".git").exists() for path in self.path.parents):
             return dict(env)
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
-    def written(self) -> list[str]:
-        return self.uppers[0].written()
+    async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        first, wanted, hint = self.uppers[0], Patterns(patterns), "free some space, or remove it from `outputs`"
+
+        def copied(path: str) -> bool:
+            with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
+                is_wanted = wanted.match(printable_path(os.fsencode(path)))
+                return is_wanted and copy_into(first.files, first.layer.root, path)
+
+        return await to_its_end(asyncio.to_thread(lambda: tuple(filter(copied, first.written()))))
+
+    async def changed(self) -> tuple[str, ...]:
+        first = self.uppers[0]
+
+        def differs(path: str) -> bool:
+            live = first.layer.root / path
+            with contextlib.suppress(OSError):
+                is_file = live.is_file() and not live.is_symlink()
+                return is_file and not filecmp.cmp(first.files / path, live, shallow=False)
+            return False
+
+        return await asyncio.to_thread(lambda: tuple(filter(differs, first.written())))
 
     def entries(self) -> frozenset[tuple[str, int, int]]:
         """Return everything that differs from the live files, in each of the folders; see `UpperLayer.entries`."""
@@ -195,10 +268,12 @@ class OpenOverlay(OpenEnvironment):
         with environment_errors(f"cannot prepare the check environment in {self._scratch}"):
             folder = self._make_folder()
             self.uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
+            self.uppers[0].products = self._products
             for upper in self.uppers:
                 upper.prepare()
-            self.files, self.target = self.uppers[0].files, self._layers[0].root
-        mounts = sorted(((upper.layer.root, upper.folder) for upper in self.uppers), key=lambda row: len(row[0].parts))
+            self.files = self.uppers[0].files
+        mounts = [OverlayMount(upper.layer.root, upper.folder, upper.products) for upper in self.uppers]
+        mounts.sort(key=lambda mount: len(mount.root.parts))
         self.namespace = Namespace(mounts, tools)
         self._made.callback(self.namespace.close)
         with os_errors("the check environment cannot be started", "", EnvironmentFailed):
@@ -210,10 +285,7 @@ class OpenOverlay(OpenEnvironment):
 
     def _make_folder(self) -> Path:
         """Make the folder of one environment, and remove those that killed runners left."""
-        self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = self._scratch.lstat()
-        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise EnvironmentFailed(f"{self._scratch} can be written by other users", f"chmod 700 {self._scratch}")
+        make_scratch(self._scratch)
         _remove_stale(self._scratch)
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -221,6 +293,14 @@ class OpenOverlay(OpenEnvironment):
         self._made.callback(_discard, folder)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return folder
+
+
+def make_scratch(scratch: Path) -> None:
+    """Make the folder for upper layers. Raise EnvironmentFailed if other users can write it."""
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = scratch.lstat()
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise EnvironmentFailed(f"{scratch} can be written by other users", f"chmod 700 {scratch}")
 
 
 def _discard(folder: Path) -> None:

@@ -168,6 +168,6 @@ def _refusal(protection: Protection, lost: Sequence[str], changes: Changes) -> t
     if protection.strict and not all(protection.allowed(name) or protection.allowed(f"{name}/x") for name in folders):
         message = f"installed packages changed ({some(changes.dependencies)}), which this goal does not allow"
         hint = f"if they may change: [workspace] allow = {json.dumps(folders[:5])}"
-        hint += ', or setup = "..." to install them in a checkout'
+        hint += ', or setup = "..." to install them for the checks'
         return f"{message}; put them back as they were", hint
     return "", ""

@@ -1,35 +1,43 @@
-"""Runs the `setup` command of a goal in a fresh checkout, and keeps what it installed for later checkouts of the run."""
+"""Runs the `setup` command of a goal, and keeps what it installs by the state of its inputs."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.checking.dependencies import state_of
-from goalrunner.checking.environment import EnvironmentFailed
+from goalrunner.checking.environment import EnvironmentFailed, Layer, OpenEnvironment, is_below
 from goalrunner.checking.protection import MANIFESTS
 from goalrunner.core.ports import Completion, Launcher, running
-from goalrunner.core.shell_programs import started_programs
-from goalrunner.core.tools import PROJECT_RUNNERS
-from goalrunner.records.files import remove
+from goalrunner.records.files import remove, write_whole
 from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.objects import object_id, raw, store_name
+from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, tail_of
 
 SETUP_TIMEOUT = 1_800.0
 """Seconds that `setup` may take."""
-
+OPAQUE = "user.overlay.opaque"
+"""The attribute of a folder in an upper layer that replaces the folder below it."""
+_PREFIX = "setup-"
+_KEPT = 8
+"""Installations that are kept; the others are removed when a new one is made."""
 _LINES = 8
 """Lines of the end of its output that an error shows."""
-
-_CACHES = frozenset({".cache", ".vite", ".vite-temp", ".vitest", ".lock"})
-"""Names at the top of a product that tools write at every use. They are not kept."""
+_PROGRAMS = (".venv/bin", "node_modules/.bin")
 
 _PIP = re.compile(r"(?<![\w./-])(?:pip3?|python3?\s+-m\s+pip)\s")
+_VENV = "[ -e .venv/pyvenv.cfg ] || { python3 -m venv .venv && echo '*' > .venv/.gitignore; }"
+"""pip installs into the environment that it runs in, which must not be the user's."""
 
 _COMPILED = (
     "*.c", "*.cc", "*.cpp", "*.cxx", "*.h", "*.hpp", "*.pyx", "*.pxd", "*.rs", "*.f", "*.f90", "*.m", "*.mm",
@@ -47,91 +55,162 @@ _KNOWN = r"""\s*(?:
     )(?:\s+--?[\w-]+(?:=[\w.,-]+)?)*\s*"""
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What the result of `setup` depends on, and the paths of the workspace that are not ignored."""
+
+    key: str
+    paths: frozenset[str]
+
+
 class Setup:
-    """The command `setup` of one run. `here` is the folder for checkouts, and `kept` the folder for the installed products."""
+    """The `setup` command of a goal.
+
+    It runs with the environment variables `env`, through the launcher that `confine` makes of the one of an open
+    environment. `scratch` gives a path for a file, by its suffix.
+    """
 
     def __init__(
-        self, command: str, here: Path, kept: Path, launcher: Launcher, scratch: Callable[[str], Path]
+        self,
+        command: str,
+        store: SnapshotStore,
+        env: Mapping[str, str],
+        confine: Callable[[OpenEnvironment], Launcher],
+        scratch: Callable[[str], Path],
     ) -> None:
         self._command = command
-        self._here = here
-        self._kept = kept
-        self._launcher = launcher
+        self._store = store
+        self._env = dict(env)
+        self._confine = confine
         self._scratch = scratch
-        self._key = ""
-        """The key of the inputs from which the products were made."""
-        self._products: dict[str, str] = {}
-        """The installed paths, relative to `here`, with their states."""
-        self._in_use = False
+        self._states: dict[str, str] = {}
+        """The state of each installation that this object made or used, by the key of its inputs."""
 
-    async def install(self, checkout: Path, git: Callable[..., str], environ: Callable[[], Mapping[str, str]]) -> None:
-        """Run the command in a checkout, or reuse the products of the same inputs.
+    async def without_ignored(self, layer: Layer) -> Layer:
+        """Return the layer with everything hidden that git ignores."""
+        names = await self._store.ignored_names()
+        return replace(layer, hide=layer.hide | {name.rstrip("/") for name in names})
 
-        `git` calls git in the checkout, where every file is committed. `environ` gives the environment variables of that
-        moment. Raise EnvironmentFailed if the command fails.
-        """
-        key = await asyncio.to_thread(self._key_of, git)
-        if key == self._key and await asyncio.to_thread(self._reuse):
-            return
-        self._key = ""
-        await asyncio.to_thread(remove, self._kept)
-        if _PIP.search(f"{self._command} ") and (python := shutil.which("python3", path=environ().get("PATH"))):
-            # pip installs into the environment that it runs in, which must not be the user's.
-            await self._run([python, "-m", "venv", str(self._here / "env")], checkout, environ())
-        await self._run([SHELL, "-c", self._command], checkout, environ())
-        if not await asyncio.to_thread(git, "status", "--porcelain", "--untracked-files=no"):
-            added = await asyncio.to_thread(git, "ls-files", "-z", "--others", "--directory")
-            names = [f"{checkout.relative_to(self._here)}/{name.rstrip('/')}" for name in added.split("\0")[:-1]]
-            await asyncio.to_thread(self._remember, key, [*names, "env"])
+    async def inputs(self, layer: Layer) -> Inputs:
+        """Return the inputs in an environment with this layer."""
+        entries = await self._store.entries(await self._store.snapshot())
+        files = {os.fsdecode(raw(path)): (entry.mode, entry.blob) for path, entry in entries.items()}
+        hidden = {path for path in files if is_below(path, layer.hide)}
+        files = {path: content for path, content in files.items() if path not in hidden}
+        for path, file in layer.put.items():
+            mode = "120000" if file.is_link else "100755" if file.mode & stat.S_IXUSR else "100644"
+            files[path] = mode, object_id("blob", file.data)
+        python = os.path.realpath(shutil.which("python3", path=self._env.get("PATH")) or "")
+        rows = [self._command, str(self._store.workspace), python]
+        rows += ["\0".join((path, *files[path])) for path in input_paths(self._command, sorted(files))]
+        digest = hashlib.sha256("\0\0".join(rows).encode(errors="surrogateescape")).hexdigest()
+        return Inputs(digest[:32], frozenset(files))
 
-    def put_away(self) -> None:
-        """Move the products in use out of the checkout, before it is removed."""
-        if self._in_use:
-            self._move(self._here, self._kept)
-            self._in_use = False
+    async def run(self, opened: OpenEnvironment, files: Path) -> None:
+        """Run the command in an environment; `files` is the folder that it writes to. Raise EnvironmentFailed."""
+        if _PIP.search(f"{self._command} "):
+            await self._launch(_VENV, opened, activated(self._env, opened.path, files))
+        await self._launch(self._command, opened, activated(self._env, opened.path, files))
 
-    async def _run(self, argv: Sequence[str], checkout: Path, env: Mapping[str, str]) -> None:
-        output = self._scratch(".setup")
+    async def _launch(self, line: str, opened: OpenEnvironment, env: Mapping[str, str]) -> None:
+        output, launcher = self._scratch(".setup"), self._confine(opened)
         try:
             with running("setup", self._command, output):
-                done = await self._launcher.launch(argv, cwd=checkout, env=env, output=output, timeout=SETUP_TIMEOUT)
+                done = await launcher.launch(
+                    [SHELL, "-c", line],
+                    cwd=opened.path,
+                    env=opened.environ(env),
+                    output=output,
+                    timeout=SETUP_TIMEOUT,
+                )
             if done.exit_code != 0:
                 raise _failure(self._command, done)
         finally:
             output.unlink(missing_ok=True)
 
-    def _key_of(self, git: Callable[..., str]) -> str:
-        rows = (row.partition("\t") for row in git("ls-files", "-z", "--stage").split("\0")[:-1])
-        blobs = {path: meta for meta, _, path in rows}
-        inputs = [f"{path}\0{blobs[path]}" for path in input_paths(self._command, sorted(blobs))]
-        return hashlib.sha256("\0".join((self._command, *inputs)).encode(errors="surrogateescape")).hexdigest()[:32]
+    def is_whole(self, kept: KeptProducts) -> bool:
+        """Return whether an installation is complete, and the same as when it was made."""
+        expected = self._states.setdefault(kept.key, kept.state)
+        return bool(expected) and state_of(str(kept.files)) == expected
 
-    def _remember(self, key: str, names: Iterable[str]) -> None:
-        products = [name for name in names if os.path.lexists(self._here / name)]
-        for name in products:
-            _remove_caches(self._here / name)
-        self._products = {name: state_of(f"{self._here}/{name}") for name in products}
-        self._key, self._in_use = key, True
+    def keep(self, kept: KeptProducts, files: Path, paths: frozenset[str]) -> None:
+        """Keep what the command wrote, without its changes of files of the project, whose `paths` are given."""
+        _remove_changes(files, paths)
+        kept.fill(files)
+        self._states[kept.key] = kept.state
 
-    def _reuse(self) -> bool:
-        """Move the products into the checkout, if they are unchanged and their paths do not exist there."""
-        for name, state in self._products.items():
-            parent = os.path.realpath((self._here / name).parent)
-            is_free = Path(parent).is_relative_to(self._here) and not os.path.lexists(self._here / name)
-            if not is_free or state_of(f"{self._kept}/{name}") != state:
-                return False
-        self._move(self._kept, self._here)
-        self._in_use = True
-        return True
 
-    def _move(self, source: Path, target: Path) -> None:
-        """Move the products between folders, without what tools cached in them; never through a link."""
-        for name in self._products:
-            product = source / name
-            if os.path.lexists(product) and Path(os.path.realpath(product.parent)) == product.parent:
-                _remove_caches(product)
-                (target / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                product.rename(target / name)
+class KeptProducts:
+    """A folder with what `setup` has installed, which is locked while it is made or used."""
+
+    def __init__(self, folder: Path, handle: int) -> None:
+        self._folder = folder
+        self._handle = handle
+        self.files = folder / "u"
+
+    @classmethod
+    async def locked(cls, scratch: Path, key: str) -> KeptProducts:
+        """Lock the folder of this key in `scratch`: shared with other processes if it is complete."""
+        folder = scratch / f"{_PREFIX}{key}"
+        while True:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            kept = cls(folder, handle)
+            with contextlib.suppress(OSError):  # locked by another process, or removed by it
+                fcntl.flock(handle, (fcntl.LOCK_SH if kept.state else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(handle), folder.stat()):
+                    os.utime(folder)
+                    return kept
+            os.close(handle)
+            await asyncio.sleep(0.1)
+
+    @property
+    def key(self) -> str:
+        return self._folder.name.removeprefix(_PREFIX)
+
+    @property
+    def state(self) -> str:
+        """The state of the files when they were complete; empty if they are not."""
+        with contextlib.suppress(OSError):
+            return (self._folder / "state").read_text()
+        return ""
+
+    def fill(self, files: Path) -> None:
+        """Move files here, and remove installations that were not used for long. Raise OSError."""
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+        (self._folder / "state").unlink(missing_ok=True)
+        remove(self.files)
+        files.rename(self.files)
+        write_whole(self._folder / "state", state_of(str(self.files)).encode())
+        _remove_unused(self._folder.parent)
+
+    def share(self) -> None:
+        """Let other processes use it as well."""
+        fcntl.flock(self._handle, fcntl.LOCK_SH)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+def was_set_up(workspace: Path, home: Path) -> bool:
+    """Return whether `setup` ran in place in a workspace, so that what it installed exists there."""
+    return record_in_place(workspace, home).exists()
+
+
+def record_in_place(workspace: Path, home: Path) -> Path:
+    """Return the file with the key of the inputs from which `setup` last installed in a workspace itself."""
+    return home / "setup" / store_name(workspace)
+
+
+def activated(env: Mapping[str, str], workspace: Path, files: Path) -> dict[str, str]:
+    """Return the environment variables with the programs first that were installed into the workspace.
+
+    `files` is the folder that has what was installed.
+    """
+    programs = [str(workspace / name) for name in _PROGRAMS if (files / name).is_dir()]
+    path = os.pathsep.join([*programs, env.get("PATH", os.defpath)])
+    changed = {name: value for name, value in env.items() if name != "VIRTUAL_ENV"} | {"PATH": path}
+    return {**changed, "VIRTUAL_ENV": str(workspace / ".venv")} if (files / ".venv/pyvenv.cfg").exists() else changed
 
 
 def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
@@ -146,51 +225,40 @@ def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if patterns.match(path)]
 
 
+def _remove_changes(files: Path, project: frozenset[str]) -> None:
+    """Remove from an upper layer what hides or replaces files of the project, so that later changes of them are seen."""
+    folders_of_project = {str(folder) for path in project for folder in Path(path).parents}
+    for folder, folders, names in os.walk(files):
+        for name in (*names, *folders):
+            place = Path(folder, name)
+            path = str(place.relative_to(files))
+            info = place.lstat()
+            if path in project or stat.S_ISCHR(info.st_mode):
+                remove(place)
+            elif stat.S_ISDIR(info.st_mode) and path in folders_of_project and OPAQUE in os.listxattr(place):
+                os.removexattr(place, OPAQUE)
+
+
+def _remove_unused(scratch: Path) -> None:
+    """Remove all but the last used installations, unless a process uses them."""
+    found = sorted(scratch.glob(f"{_PREFIX}*"), key=lambda folder: folder.stat().st_mtime_ns)
+    for folder in found[:-_KEPT]:
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(folder)
+            finally:
+                os.close(handle)
+
+
 def _failure(command: str, done: Completion) -> EnvironmentFailed:
     """Return the error with the end of the output."""
     lines = [line.rstrip() for line in tail_of(done.output).splitlines() if line.strip()]
     end = "".join(f"\n  {line}" for line in lines[-_LINES:])
     why = done.error or f"exit {done.exit_code}"
     return EnvironmentFailed(
-        f"[workspace] setup failed in the fresh checkout ({why}): {command}{end}",
-        "correct it in the goal file; it runs in a checkout without ignored files, as after `git clone`",
+        f"[workspace] setup failed ({why}): {command}{end}",
+        "correct it in the goal file; it runs without ignored files, as after `git clone`",
         permanent=True,
     )
-
-
-def _remove_caches(product: Path) -> None:
-    if product.is_dir() and not product.is_symlink():
-        for cache in _CACHES:
-            remove(product / cache)
-
-
-def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout: Path, workspace: Path) -> list[Path]:
-    """Return the files that make Python, started by one of the commands in a checkout, import from the live workspace.
-
-    They are in the environments whose programs a command line names. A script that starts Python by an absolute path is
-    not followed.
-    """
-    prefixes = set[Path]()
-    for command in commands:
-        programs = [one for one in started_programs(command)[0] if one.words and not one.module]
-        if not any(one.name in PROJECT_RUNNERS for one in programs):
-            names = (str(checkout / one.words[0]) if "/" in one.words[0] else one.words[0] for one in programs)
-            found = (shutil.which(name, path=env.get("PATH", os.defpath)) for name in names)
-            prefixes |= {Path(program).parent.parent for program in found if program and _may_import(Path(program))}
-    leads = re.compile(rf"^(?!#).*{re.escape(str(workspace))}(?![\w.-])", re.MULTILINE)
-    return sorted(
-        file
-        for prefix in prefixes
-        for pattern in ("*.pth", "*.egg-link", "*editable*.py")
-        for file in prefix.glob(f"lib*/python*/*-packages/{pattern}")
-        if leads.search(file.read_text(encoding="utf-8", errors="replace"))
-    )
-
-
-def _may_import(program: Path) -> bool:
-    """Return whether a program is Python or a script; others, such as ruff, import nothing."""
-    try:
-        with program.open("rb") as file:
-            return "py" in program.name or file.read(2) == b"#!"
-    except OSError:
-        return True

@@ -17,16 +17,16 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from goalrunner.checking import journal as journals
-from goalrunner.checking.environment import copy_into, lstat, make_parents
-from goalrunner.checking.git_files import keep_objects
+from goalrunner.checking.environment import is_below, lstat, make_parents
 from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import remove, sync_folder, write_whole
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import processes
 from goalrunner.system.processes import end_helper, end_orphans, start_helper
@@ -35,15 +35,17 @@ from goalrunner.system.processes import end_helper, end_orphans, start_helper
 async def undo(journal: Journal, store: SnapshotStore) -> Undo:
     """Undo a check whose processes have ended. The steps that fail are named; all others are done nevertheless.
 
-    Interrupted at any point and repeated, it ends in the same state.
+    Interrupted at any point and repeated, it ends in the same state. Files that the check made stay.
     """
     work = Undo(journal, store)
     await asyncio.to_thread(work.put_back)
-    with work.step("reset") as needed:
-        if needed:
-            await work.reset()
-    if not work.problems:
-        await asyncio.to_thread(work.remove_journal)
+    try:
+        if journal.snapshot:
+            await work.restore()
+            journal.snapshot = {}
+    except (GoalError, OSError) as error:
+        work.problems.append(error.message if isinstance(error, GoalError) else str(error))
+    await asyncio.to_thread(work.finish)
     return work
 
 
@@ -61,19 +63,6 @@ class Undo:
         self.lost: list[str] = []
         """What was set aside and removed by the check. A snapshot may contain it."""
 
-    @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[bool]:
-        """Give whether a step is needed, and record that it is done, or why it failed."""
-        needed = not self._journal.is_done(name)
-        try:
-            yield needed
-        except (GoalError, OSError) as error:
-            reason = error.message if isinstance(error, GoalError) else error
-            self.problems.append(f"{name}: {reason}")
-        else:
-            if needed:
-                self._journal.set_done(name)
-
     def put_back(self) -> None:
         """Put back what was set aside; the check may have closed folders of the start."""
         for path, mode in sorted(self._journal.modes.items()):
@@ -81,69 +70,70 @@ class Undo:
             with contextlib.suppress(OSError):
                 if stat.S_ISDIR(mode) and stat.S_ISDIR(now := os.lstat(place).st_mode) and now != mode:
                     os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
+        waiting, left = self._journal.waiting, []
         for move in self._journal.moves:
-            with self.step(move.path) as needed:
-                if needed and not _move_back(move):
+            try:
+                is_replaced = os.path.relpath(move.path, self._workspace) in self._journal.made
+                if is_replaced and os.path.lexists(move.path):
+                    remove(Path(move.aside))
+                elif not _move_back(move):
                     self.lost.append(f"{move.path}: the check removed {os.path.dirname(move.aside)}")
+            except OSError as error:
+                self.problems.append(f"{move.path}: {error.strerror}")
+                left.append(move)
+        for folder in {os.path.dirname(move.path) for move in self._journal.moves}:
+            with contextlib.suppress(OSError):  # not every file system can
+                sync_folder(Path(folder))
+        self._journal.moves = left
+        for folder in waiting if not left else ():
+            if os.path.basename(folder) == ".git":
+                shutil.rmtree(os.path.dirname(folder), ignore_errors=True)
 
-    async def reset(self) -> None:
-        """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
+    async def restore(self) -> None:
+        """Restore what existed and what no rule ignores, modes included. The store keeps the state before."""
         journal, store = self._journal, self._store
-        snapshot = Snapshot(**journal.snapshot)
         skip = {*await store.ignored_names(), *journal.own}
-        await asyncio.to_thread(journals.modes_of, journal.workspace, skip, enter=True)
-        before = await store.snapshot()
-        if before.tree != snapshot.tree:
+        modes = await asyncio.to_thread(journals.modes_of, journal.workspace, skip, enter=True)
+        snapshot, before = Snapshot(**journal.snapshot), await store.snapshot()
+        outputs = Patterns(journal.outputs)
+        changes = await store.all_changes(snapshot, before)
+        existed = [
+            item.path for item in changes if item.kind in ("modified", "deleted") and not outputs.match(item.path)
+        ]
+        if damaged := [path for path in existed if not is_below(os.fsdecode(raw(path)), journal.made)]:
             self.kept = before
-            await store.restore(snapshot)
-        skip = {*await store.ignored_names(), *journal.own}
-        await asyncio.to_thread(self._reset_modes, skip)
-        await asyncio.to_thread(self._put_outputs_back)
+            await store.restore(snapshot, damaged)
+        new = {os.fsdecode(raw(item.path)) for item in changes if item.kind == "added"}
+        usual = {path: _usual(mode) for path, mode in modes.items() if stat.S_ISREG(mode) and path not in new}
+        await asyncio.to_thread(self._restore_modes, usual)
 
-    def _reset_modes(self, skip: set[str]) -> None:
-        """Remove new folders that are empty, keep new git folders elsewhere, and restore modes."""
-        recorded = self._journal.modes
-        now = journals.modes_of(self._workspace, skip)
-        for path in sorted(now.keys() - recorded.keys(), reverse=True):  # what is in a folder before the folder
-            place, mode = os.path.join(self._workspace, path), now[path]
-            if os.path.basename(path) == ".git":
-                target = journals.checks_folder(Path(self._journal.home)) / "kept" / os.path.relpath(place, "/")
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with contextlib.suppress(OSError):  # on another file system: it stays
-                    remove(target)
-                    os.rename(place, target)
-            elif stat.S_ISDIR(mode):
-                with contextlib.suppress(OSError):  # ignored files are in it
-                    os.rmdir(place)
-            else:
-                os.chmod(place, 0o755 if mode & stat.S_IXUSR else 0o644)
-        for path, mode in sorted(recorded.items()):
+    def _restore_modes(self, usual: dict[str, int]) -> None:
+        """Restore modes and empty folders. `usual` are the modes of files that had usual permissions."""
+        recorded = (usual | self._journal.modes).items()
+        for path, mode in sorted(recorded):
             place = os.path.join(self._workspace, path)
             if stat.S_ISDIR(mode) and not os.path.lexists(place):
-                os.mkdir(place)
-        for path, mode in sorted(recorded.items(), reverse=True):
+                with contextlib.suppress(NotADirectoryError):  # a file of the check stands above it
+                    os.mkdir(place)
+        for path, mode in sorted(recorded, reverse=True):  # what is in a folder before the folder
             place = os.path.join(self._workspace, path)
             info = lstat(place)
             if info and info.st_mode != mode and stat.S_IFMT(info.st_mode) == stat.S_IFMT(mode):
                 os.chmod(place, stat.S_IMODE(mode))
 
-    def _put_outputs_back(self) -> None:
-        """Copy the outputs that were collected over what the reset has restored in their place."""
-        outputs = self._journal.outputs
-        for path in sorted(outputs.rglob("*")):
-            if path.is_file() and not path.name.startswith(".goal-"):  # left by a process that was killed
-                copy_into(outputs, Path(self._workspace), str(path.relative_to(outputs)))
-
-    def remove_journal(self) -> None:
-        """Remove the journal, then the folders in which live files waited."""
+    def finish(self) -> None:
+        """Remove the journal, or record what is left to do."""
         journal = self._journal
-        for folder in {os.path.dirname(move.path) for move in journal.moves}:
-            with contextlib.suppress(OSError):  # not every file system can
-                sync_folder(Path(folder))
+        if self.problems:
+            with contextlib.suppress(OSError):  # the check may have removed its folder
+                journal.write()
+            return
         Path(journal.folder, journals.NAME).unlink(missing_ok=True)
-        hidden = [place for place in journal.own if os.path.basename(place).startswith(journals.HIDDEN)]
-        for folder in (journal.folder, *(os.path.join(self._workspace, place) for place in hidden)):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(journal.folder, ignore_errors=True)
+
+
+def _usual(mode: int) -> int:
+    return stat.S_IFREG | (0o755 if mode & stat.S_IXUSR else 0o644)
 
 
 def _move_back(move: Move) -> bool:
@@ -152,8 +142,6 @@ def _move_back(move: Move) -> bool:
     if move.inode and not waiting:
         # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.
         return now is not None and now.st_ino == move.inode
-    if move.copy and waiting:
-        keep_objects(move.path, move.aside)
     make_parents(move.root, move.path)
     remove(Path(move.path))
     if waiting:

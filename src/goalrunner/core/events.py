@@ -446,6 +446,8 @@ class ValidatorsFinished(Frozen):
     """Paths that changed in the workspace while they ran."""
     written: tuple[str, ...] = ()
     """Files that validators wrote: their changes make no evidence outdated."""
+    left: tuple[str, ...] = ()
+    """Files that validators made in the workspace, in place; they are no work of the agent until it changes them."""
     snapshot: Snapshot | None = None
     """The workspace afterwards, if it changed meanwhile."""
     protected_changes: tuple[str, ...] = ()

@@ -259,6 +259,14 @@ class Budget(Frozen):
         return tuple(name for name in self.limited if name in self.allow_unenforced)
 
 
+def _current_check(kind: object) -> object:
+    if kind == "checkout":
+        raise ValueError(
+            'has no "checkout" any more; remove the key: with setup, validators run in an overlay without ignored files'
+        )
+    return kind
+
+
 class WorkspaceConfig(Frozen):
     """Settings of the folder in which the agent works, and of the check environment."""
 
@@ -275,8 +283,8 @@ class WorkspaceConfig(Frozen):
     dependencies: tuple[fields.Text, ...] = ()
     """Patterns of ignored folders with installed dependencies."""
     setup: fields.Text | None = None
-    """Command that prepares a fresh checkout, in which validators then run."""
-    check: Literal["overlay", "in-place", "checkout"] | None = None
+    """Command that installs what validators need; they then see no ignored files but those that it makes."""
+    check: Annotated[Literal["overlay", "in-place"] | None, BeforeValidator(_current_check)] = None
     """None: the strictest one that works here."""
     sandbox: Literal["auto", "bwrap", "none"] = "none"
     """For commands and validators; auto: if it works."""
@@ -285,10 +293,6 @@ class WorkspaceConfig(Frozen):
 
     @model_validator(mode="after")
     def _combined(self) -> WorkspaceConfig:
-        if self.setup and self.check not in (None, "checkout"):
-            why = "cannot be combined with setup, which prepares a fresh checkout; remove one of the two"
-            message = f"= {quoted(str(self.check))} {why}"
-            raise InnerError(("check",), message, key=True)
         if self.editable and self.protect:
             message = "cannot be combined with editable, which protects everything that it does not name; remove one of the two"
             raise InnerError(("protect",), message, key=True)

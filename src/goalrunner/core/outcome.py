@@ -262,7 +262,7 @@ class GoalOutcome(Frozen):
     differing: tuple[str, ...] = ()
     """The paths of `protected_changes`"""
     check_environment: str = ""
-    """"overlay", "in-place" or "checkout"; empty: none is needed."""
+    """"overlay" or "in-place" (older runs: "checkout"); empty: none is needed."""
     approvals: tuple[ApprovalRow, ...] = ()
     """What waited for a person, the last 100."""
     questions: tuple[str, ...] = ()

@@ -107,6 +107,8 @@ def _check_lines(event: events.Event) -> Iterator[ReportLine]:
                 yield _failed("checks", "; ".join(filter(None, (event.refusal, event.hint))))
             if event.leaked:
                 yield _failed("checks", f"the workspace changed while it was checked: {some(event.leaked, _NAMED)}")
+            if event.left:
+                yield _warning("files", f"validators made {some(event.left, _NAMED)} in the workspace")
             if event.changed_checks:
                 yield _warning("checks", _changed_text(event.changed_checks))
             yield from (_warning("note", label) for label in event.labels)

@@ -54,6 +54,8 @@ class SnapshotReader:
     def __init__(self, git: Git, passing: Patterns) -> None:
         self.git = git
         self._passing = passing
+        self.left: dict[str, list[str]] = {}
+        """By file that checks made in the workspace, the contents that they gave it. These are no differences."""
 
     async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the entry of every path of a snapshot. Raise WorkspaceError if it is not in the store."""
@@ -129,12 +131,14 @@ class SnapshotReader:
         """Return the paths that differ, with their entries, without the data of repositories."""
         [step] = await self._steps([(old, new)])
         files = {path: pair for path, pair in step.items() if path.rpartition("/")[2] != ".git"}
+        files = {path: pair for path, pair in files.items() if not self._is_left(path, pair)}
         return {path: (_entry(was), _entry(now)) for path, (was, now) in files.items()}
 
     async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return what differs, sorted by path, without caches and the goal's `outputs`."""
-        changes = await self.all_changes(old, new)
-        return tuple(change for change in changes if not self._passing.match(change.path))
+        [step] = await self._steps([(old, new)])
+        rows = sorted((path, pair) for path, pair in step.items() if self._counts(path, pair))
+        return tuple(Change(path=path, kind=_kind(path, *pair)) for path, pair in rows)
 
     async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return everything that differs, sorted by path; repositories as `.git` or `vendor/lib/.git`."""
@@ -147,14 +151,43 @@ class SnapshotReader:
         At most two git processes run, however many snapshots there are.
         """
         steps = await self._steps(list(pairwise(snapshots)))
-        return [{path: pair for path, pair in step.items() if not self._passing.match(path)} for step in steps]
+        return [{path: pair for path, pair in step.items() if self._counts(path, pair)} for step in steps]
+
+    def _counts(self, path: str, sides: tuple[str, str]) -> bool:
+        return not self._passing.match(path) and not self._is_left(path, sides)
+
+    def _is_left(self, path: str, sides: tuple[str, str]) -> bool:
+        """Return whether a difference is only that a file of checks exists now, or does not."""
+        contents = self.left.get(path, ())
+        return bool(contents) and all(not side or side in contents for side in sides)
+
+    async def left_in(self, snapshot: Snapshot) -> set[str]:
+        """Return the files of checks that have the content which the last check gave them."""
+        entries = await self.entries(snapshot)
+        return {path for path, own in self.left.items() if path in entries and _side(entries[path]) == own[-1]}
+
+    async def note_left(self, before: Snapshot, after: Snapshot) -> list[str]:
+        """Note the files that a check made, made again or, as a repository, changed; return the new ones."""
+        [step] = await self.differences((before, after))
+        new = [path for path, (was, _) in step.items() if not was]
+        for path, sides in step.items():
+            if path in new or path in self.left or path.rpartition("/")[2] == ".git":
+                known = [side for side in self.left.get(path, ()) if side not in sides]
+                self.left[path] = [*known, *filter(None, sides)]
+        return new
 
     async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat:
         """Count the files and lines that differ, without caches and the goal's `outputs`."""
         trees = (f"{old.tree}:content", f"{new.tree}:content")
         output = await self.git.ask("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", *trees)
         rows = [row.split(b"\t", 2) for row in output.split(b"\0")[:-1]]
-        kept = [(row[0], row[1]) for row in rows if not self._passing.match(printable_path(row[2]))]
+        counted = (await self.differences((old, new)))[0].keys() if self.left else None
+        names = [printable_path(row[2]) for row in rows]
+        kept = [
+            (row[0], row[1])
+            for row, name in zip(rows, names, strict=True)
+            if (name in counted if counted is not None else not self._passing.match(name))
+        ]
         added, removed = ([int(row[side]) for row in kept if row[side].isdigit()] for side in (0, 1))
         return DiffStat(files=len(kept), added=sum(added), removed=sum(removed))
 
@@ -170,7 +203,7 @@ class SnapshotReader:
     async def patches(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[str]:
         """Return a unified patch for each pair, without caches and `outputs`. Bytes that are not UTF-8 are surrogates."""
         compared = [(*pair, step) for pair, step in zip(pairs, await self._steps(pairs), strict=True)]
-        kept = [[path for path in step if not self._passing.match(path)] for _, _, step in compared]
+        kept = [[path for path, pair in step.items() if self._counts(path, pair)] for _, _, step in compared]
         whole = [len(paths) == len(item[2]) for item, paths in zip(compared, kept, strict=True)]
         texts = iter(await self._texts([item for item, is_whole in zip(compared, whole, strict=True) if is_whole]))
         found = []
@@ -252,6 +285,10 @@ def _entry(side: str) -> Entry | None:
         return None
     mode, _, blob = side.removesuffix(_NOT_KEPT).partition(" ")
     return Entry(mode, blob, stored=not side.endswith(_NOT_KEPT))
+
+
+def _side(entry: Entry) -> str:
+    return f"{entry.mode} {entry.blob}{'' if entry.stored else _NOT_KEPT}"
 
 
 def _described(side: str) -> str:

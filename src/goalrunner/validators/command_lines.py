@@ -211,7 +211,7 @@ def _missing_tool(result: ValidatorResult) -> str:
     if not is_started or module not in PYTHON_TOOLS:
         return ""
     hint = f"{python} -m pip install {module.replace('_', '-')}"
-    return f"No module named {module}; {hint}, in [workspace] setup if checks run in a fresh checkout"
+    return f"No module named {module}; {hint}, with [workspace] setup if the goal has one"
 
 
 def _refused_option(result: ValidatorResult, *, at_start: bool) -> str:

@@ -1,4 +1,4 @@
-"""A small Python project whose code is wrong, and fresh checkouts of it."""
+"""A small Python project whose code is wrong, and check environments of it with `setup`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-from goalrunner.checking.checkout import FreshCheckout
-from goalrunner.checking.environment import File, Layer
+from goalrunner.checking.environment import File, Layer, OpenEnvironment
+from goalrunner.checking.overlay import Overlay
+from goalrunner.checking.setup import Setup
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 
@@ -26,7 +27,7 @@ class Project:
     def __init__(self, folder: Path, **more: str) -> None:
         self.folder = folder / "calc"
         self.home = folder / "home"
-        self.root = self.home / "checkouts" / "run"
+        self.checks = self.home / "checks"
         self._scratch: Iterator[int] = count()
         for path, text in {"src/calc.py": WRONG, "tests/test_calc.py": TEST, "pyproject.toml": CONFIG, **more}.items():
             self.write(path, text)
@@ -55,35 +56,33 @@ class Project:
         """Return the layers of a check."""
         return (Layer(self.folder, put or {}, frozenset(hide)),)
 
-    def checkouts(
-        self, setup: str = "", commands: Sequence[str] = ("true",), env: Mapping[str, str] | None = None
-    ) -> FreshCheckout:
-        """Return the environment under test."""
-        return FreshCheckout(
+    def setup(self, command: str, env: Mapping[str, str] | None = None) -> Setup:
+        """Return a setup of this workspace."""
+        return Setup(
+            command,
             self.store,
-            self.root,
-            setup=setup,
-            commands=commands,
-            env=env or plain_environment(),
-            launcher=ProcessLauncher(),
-            scratch=lambda suffix: self.home / f"{next(self._scratch)}{suffix}",
+            env or plain_environment(),
+            lambda opened: opened.launcher(ProcessLauncher()),
+            lambda suffix: self.home / f"{next(self._scratch)}{suffix}",
         )
+
+    def overlay(self, command: str, env: Mapping[str, str] | None = None) -> Overlay:
+        """Return the environment under test."""
+        return Overlay(self.checks, os.environ, self.setup(command, env))
+
+
+async def run(
+    opened: OpenEnvironment, project: Project, command: str, env: Mapping[str, str] | None = None
+) -> tuple[int | None, str]:
+    """Return the exit code and the output of a command line in an environment."""
+    output = project.home / "output"
+    done = await opened.launcher(ProcessLauncher()).launch(
+        ["/bin/sh", "-c", command], cwd=project.folder, env=opened.environ(env or plain_environment()), output=output
+    )
+    return done.exit_code, output.read_text()
 
 
 def plain_environment(**more: str) -> dict[str, str]:
     """PATH with this interpreter's programs first, and no plugins: quick, and the same on every machine."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {"PATH": path, "HOME": os.environ.get("HOME", "/"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **more}
-
-
-def run(folder: Path, command: str = "pytest -q", env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Exit code and output of a command line in a folder."""
-    environ = dict(env or plain_environment())
-    done = subprocess.run(["sh", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-def files(folder: Path) -> list[str]:
-    """Return every file and link below a folder, but for git's own, sorted."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sorted(str(path.relative_to(folder)) for path in found if ".git" not in path.relative_to(folder).parts)
