@@ -476,10 +476,10 @@ def test_labels_of_the_last_results_are_labels_of_the_run() -> None:
     )
     first = checked(passed=False, labels=("flaky: tests",))
     last = checked(
-        2, labels=("not verified: a.py", "self-judged"), differing=("a.py",), protected_changes=("a.py (x)",)
+        2, labels=("checks differ: a.py", "self-judged"), differing=("a.py",), protected_changes=("a.py (x)",)
     )
     outcome = outcome_of(state_after(ALONE, started, *worked(), first, *worked(2), last))
-    assert outcome.labels == ("self-judged", "not verified: a.py")
+    assert outcome.labels == ("self-judged", "checks differ: a.py")
     assert (outcome.differing, outcome.protected_changes) == (("a.py",), ("a.py (x)",))
     assert outcome.check_environment == "overlay"
 

@@ -101,7 +101,7 @@ async def test_a_round_is_checked_once_and_the_results_are_recorded(tmp_path: Pa
         True,
         protected_changes=("t.py (changed; x)",),
         differing=("t.py",),
-        labels=("not verified: t.py",),
+        labels=("checks differ: t.py",),
         content=content,
     )
     bench = Bench(tmp_path, answer)
@@ -111,8 +111,8 @@ async def test_a_round_is_checked_once_and_the_results_are_recorded(tmp_path: Pa
     (event,) = bench.events_of(events.ValidatorsFinished)
     assert [(item.name, item.passed, item.observation) for item in event.results] == [("check", True, "o1")]
     assert (event.protected_changes, event.differing) == (("t.py (changed; x)",), ("t.py",))
-    assert (event.labels, event.content, event.snapshot) == (("not verified: t.py",), content, None)
-    assert outcome.labels == ("not verified: t.py",)
+    assert (event.labels, event.content, event.snapshot) == (("checks differ: t.py",), content, None)
+    assert outcome.labels == ("checks differ: t.py",)
 
 
 async def test_a_check_in_which_nothing_ran_proves_nothing(tmp_path: Path) -> None:

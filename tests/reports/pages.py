@@ -295,12 +295,12 @@ def _outcomes() -> Sections:
     endings: dict[str, dict[str, Any]] = {
         "files changed": {"changes": changes},
         "no price": {"usage": unpriced},
-        "labels": {"labels": ("flaky: tests", "needs ignored files: build", "of a later version: x")},
-        "files were not verified": {
-            "labels": ("not verified: a.py, conf test.py",),
+        "labels": {"labels": ("flaky: tests", "rests on changed files: build", "of a later version: x")},
+        "checks differ": {
+            "labels": ("checks differ: a.py, conf test.py",),
             "differing": ("a.py", "conf test.py"),
         },
-        "many files were not verified": {"labels": ("not verified: t0.py",), "differing": many},
+        "many checks differ": {"labels": ("checks differ: t0.py",), "differing": many},
     }
     sections = {title: laid_out(closing_lines(complete.model_copy(update=more))) for title, more in endings.items()}
     for status, reason, text in (
@@ -308,7 +308,7 @@ def _outcomes() -> Sections:
         (GoalStatus.FAILED, StopReason.AUTHENTICATION, wrong_key),
         (GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted by Ctrl-C"),
     ):
-        ended = outcome(status, reason, text=text, verdict=red).model_copy(update={"labels": ("not verified: t.py",)})
+        ended = outcome(status, reason, text=text, verdict=red).model_copy(update={"labels": ("checks differ: t.py",)})
         sections[str(status)] = laid_out(closing_lines(ended))
     note = 'editable: "scr/**" matches no file; did you mean "src/**"?'
     noted = told_run.state_of().model_copy(update={"notes": (note, "another note")})

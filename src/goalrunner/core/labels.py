@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Label(StrEnum):
-    """What weakens a result. Some labels name what they are about: `not verified: tests/test_a.py`."""
+    """What weakens a result. Some labels name what they are about: `checks differ: tests/conftest.py`."""
 
     CHECKS_CHANGED = "checks changed"
     CHECKS_DIFFER = "checks differ"
@@ -17,13 +17,9 @@ class Label(StrEnum):
     NOTHING_CHANGED = "nothing changed"
     PASSED_BEFORE = "checks passed before the change"
     SUPPRESSIONS_ADDED = "suppressions added"
-    NOT_VERIFIED = "not verified"
-    NEEDED_IGNORED = "needs ignored files"
     DEPENDENCIES_CHANGED = "dependencies changed"
     CHANGED_FILES = "validators changed files"
     FLAKY = "flaky"
-    FEWER_TESTS = "fewer tests"
-    MORE_SKIPPED = "more tests skipped"
     NO_TEST_SUMMARY = "no test summary"
     TESTS_FILTERED = "tests filtered"
     NOT_ISOLATED = "not isolated"
@@ -95,16 +91,6 @@ EXPLANATIONS = {
         "Review them with `goal diff`.",
         "COUNT",
     ),
-    Label.NOT_VERIFIED: Explanation(
-        "The agent changed these protected files; validators used the originals.",
-        "The last lines print the command that restores the originals; `allow` makes the changes count.",
-        "PATHS",
-    ),
-    Label.NEEDED_IGNORED: Explanation(
-        "Validators pass only with these files, which appeared during the run and which git ignores.",
-        "Remove them from `.gitignore`, or make them in `setup` or in the validator.",
-        "PATHS",
-    ),
     Label.DEPENDENCIES_CHANGED: Explanation(
         "Installed packages differ from those at the start of the run.",
         "Install them before the run, or in `setup`.",
@@ -119,16 +105,6 @@ EXPLANATIONS = {
         "These validators passed and failed on the same files; another run decided.",
         "Correct the tests that vary; with `retries = 0` such a validator is red.",
         "NAMES",
-    ),
-    Label.FEWER_TESTS: Explanation(
-        "Fewer tests ran than at the start of the run.",
-        "Review the tests with `goal diff`; if they are protected, missing ones are red.",
-        "TESTS",
-    ),
-    Label.MORE_SKIPPED: Explanation(
-        "More tests were skipped than at the start of the run.",
-        "Run the validator and look why they are skipped.",
-        "COUNTS",
     ),
     Label.NO_TEST_SUMMARY: Explanation(
         "A test runner printed a summary at the start of the run and does not print one now.",
@@ -184,11 +160,9 @@ REVIEWABLE = (
     Label.SUPPRESSIONS_ADDED,
     Label.NOTHING_CHANGED,
     Label.PASSED_BEFORE,
-    Label.NEEDED_IGNORED,
     Label.DEPENDENCIES_CHANGED,
     Label.CHANGED_FILES,
     Label.FLAKY,
-    Label.MORE_SKIPPED,
     Label.NO_TEST_SUMMARY,
     Label.TESTS_FILTERED,
 )

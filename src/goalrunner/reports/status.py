@@ -53,9 +53,13 @@ _TONES: dict[str, Tone] = {
 }
 
 
+_RESTORABLE = (Label.TESTS_REMOVED, Label.CHECKS_DIFFER)
+"""The result rests on the originals, which a command can restore."""
+
+
 def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) -> Iterator[Fact]:
     """Yield each label, its meaning, and who approved it and when."""
-    for text in sorted(labels, key=lambda text: label_in(text) is Label.NOT_VERIFIED):
+    for text in sorted(labels, key=lambda text: label_in(text) in _RESTORABLE):
         yield Fact("note", text, "warn")
         if label := label_in(text):
             yield Fact("", label.meaning)
@@ -162,7 +166,7 @@ def closing_lines(
         unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
         yield from (Fact("note", note, "warn") for note in unmatched)
     yield from label_lines(outcome.labels, outcome.approvals)
-    if outcome.passed and any(label_in(text) is Label.NOT_VERIFIED for text in outcome.labels):
+    if outcome.passed and any(label_in(text) in _RESTORABLE for text in outcome.labels):
         options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
         if options:
             yield Fact("", "To put the originals back:")
