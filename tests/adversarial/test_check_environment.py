@@ -232,6 +232,28 @@ async def test_a_file_that_a_validator_rewrites_is_named(kind: str, arena: Arena
     assert (arena.workspace / "a.txt").read_text() == "bad\n"
 
 
+@kinds
+@pytest.mark.parametrize("path", ["tests/test_a.py", "pytest.ini"])
+async def test_a_validator_that_rewrites_checks_is_refused_before_round_1(kind: str, path: str, arena: Arena) -> None:
+    arena.write({"tests/test_a.py": "def test_a(): pass\n", "pytest.ini": "[pytest]\n", "tests/a.snap": "a\n"})
+    goal = _goal(f"echo '#' >> {path}; echo x >> tests/a.snap", check=kind)
+    ending = await arena.fight(_DONE, **goal)
+    assert ending.how == ("failed", "environment_failed", 0)
+    said = "\n".join(ending.reasons)
+    assert f"validators rewrite {path}, with which the work is checked" in said
+    assert f'[workspace] allow = ["{path}"]' in said
+
+
+@kinds
+async def test_a_validator_that_rewrites_changed_checks_is_red(kind: str, arena: Arena) -> None:
+    arena.write({"tests/test_a.py": "def test_a():\n    pass\n"})
+    goal = _goal("test -e done && sed -i 's/  *$//' tests/test_a.py", check=kind)
+    work = (shell("touch done; printf 'def test_a():\n    pass\n\ndef test_b():  \n    pass\n' > tests/test_a.py"),)
+    ending = await arena.fight(work, max_iterations=1, **goal)
+    assert ending.how == (*CAPPED, 1)
+    assert any("validators rewrite tests/test_a.py" in line for line in ending.reasons)
+
+
 async def test_a_cache_that_a_validator_rewrites_is_not_named(arena: Arena) -> None:
     cache = {".pytest_cache/.gitignore": "*\n", ".pytest_cache/v/lastfailed": "{}\n"}
     arena.write({"a.txt": "a\n", ".mypy_cache/b": "b\n", **cache})

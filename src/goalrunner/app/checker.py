@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -195,8 +196,10 @@ class CheckRunner:
         leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, look)
         if self.environment.kind == "in-place":  # the checks themselves write ignored files in the workspace
             await asyncio.to_thread(self._ignored.adopt, ignored, look)
+        refusal, hint = self._rewritten(check)
         about = {
-            "refusal": decision.refusal,
+            "refusal": decision.refusal or refusal,
+            "hint": hint,
             "labels": (*decision.labels, *self._labels(check, ran, changes)),
             "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
@@ -215,6 +218,16 @@ class CheckRunner:
             return plan
         why = f"git's own settings changed: {some(steering)}; restore them, as validators run in the workspace itself"
         return replace(plan, refusal=why, hint="or run where an overlay of the workspace works")
+
+    def _rewritten(self, check: _Check) -> tuple[str, str]:
+        """Return why the results do not count if validators rewrote what checks the work, and a hint; else empty texts."""
+        rules, changed = self._known_rules(), (path for ran in check.runs.values() for path in ran.changed)
+        found = [path for path in sorted(set(changed)) if path in self._start.paths and rules.is_source_of_checks(path)]
+        if not found:
+            return "", ""
+        why = f"validators rewrite {some(found)}, with which the work is checked, so their results do not count"
+        hint = "let validators only check, such as `ruff format --check`; if they may rewrite these files: "
+        return why, f"{hint}[workspace] allow = {json.dumps(found[:5])}"
 
     async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
         check = self._last

@@ -193,6 +193,12 @@ class Protection:
         exempt = self.editable if script.startswith(COMPARED) else applies is None
         return self._by_keys(path, applies) or (None if exempt else script or None)
 
+    def is_source_of_checks(self, path: str) -> bool:
+        """Return whether a path of the start is a protected test, script or configuration; data and manifests are not."""
+        rule = self.rule(path)
+        is_code = SOURCE.search(path) or rule == CONFIGURATION or path in self.scripts
+        return bool(rule and is_code) and not self.allowed(path) and not _MANIFESTS(path)
+
     def _by_keys(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
         match self.mode:
             case "editable" if not self._editable(path):
