@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import goal_home
 from goalrunner.system.sandbox import choose
 
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 _FILE, _TEXT = "goal-doctor.txt", "it works"
 _OUTDATED = "this version of the agent may have another output format: check its preset, or report this"
 _IN_SANDBOX = 'see what the sandbox hides (home = [...] of the preset, folders in PATH), or write sandbox = "none"'
@@ -139,6 +141,12 @@ class BaselineResult:
     def is_green(self) -> bool:
         """Whether every validator passes before any work is done."""
         return self.event is not None and self.event.standing == "green"
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The tests of pytest that fail, as far as the end of its output names them."""
+        results = self.event.results if self.event is not None else ()
+        return tuple(name for result in results for name in _FAILED.findall(result.feedback))
 
 
 def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from goalrunner.core.goal import Goal
 from goalrunner.goalfile.loading import resolved_current_folder
 
 GREEN_TESTS = "Make the tests pass."
+_NAMED = 3
+"""Failing tests that a proposal names."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,8 @@ class Proposal:
         names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", feedback)
         return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
 
-    def text(self, objective: str, schema_path: Path) -> str:
-        """Return the goal file."""
+    def text(self, objective: str, schema_path: Path, *, failing: Sequence[str] = ()) -> str:
+        """Return the goal file. `failing` are tests that fail before any work is done."""
         agent, editable = self.agent, self.project.editable
         rows = [
             (f"#:schema {schema_path.as_uri()}", ""),
@@ -63,7 +66,20 @@ class Proposal:
             (rule, "validators see all others as they are now, and no new ones" if editable else "besides tests"),
             ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
         ]
+        if failing:
+            rows += self._for_a_red_suite(failing)
         return "".join(f"{f'{line:<38} # {comment}' if comment else line}\n" for line, comment in rows)
+
+    def _for_a_red_suite(self, failing: Sequence[str]) -> list[tuple[str, str]]:
+        """Return lines for a goal that only some of the failing tests are about."""
+        more = f", and {len(failing) - _NAMED} more that fail" if len(failing) > _NAMED else ""
+        return [
+            ("\n# If only some of the failing tests are to pass, write this in place of validator:", ""),
+            ("# [[validators]]", ""),
+            (f"# run = {_toml(self.command)}", ""),
+            (f"# fixes = {_toml(tuple(failing[:_NAMED]))}", f"tests that must pass{more}"),
+            ('# known_failures = "baseline"', "other tests that fail now may go on failing"),
+        ]
 
 
 def _toml(value: str | tuple[str, ...]) -> str:

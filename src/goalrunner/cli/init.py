@@ -103,7 +103,7 @@ def init(
     if ask and objective in (_TO_DESCRIBE, GREEN_TESTS):
         objective = output.typed(f"What is the agent to do? [Enter: {objective}] ", objective)
     schema_path = runs.home().absolute() / "goal.schema.json"
-    text = proposal.text(objective, schema_path)
+    text = proposal.text(objective, schema_path, failing=baseline.failing)
     output.say(f"\n{text}\n")
     if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")

@@ -142,6 +142,9 @@ class ValidatorSpec(Frozen):
         if self.python is not None and self.expect != Expectation():
             message = "is for run alone; the Python callable itself returns whether it passed"
             raise InnerError(("expect",), message, key=True)
+        if self.known_failures and self.expect != Expectation():
+            message = "cannot be combined with known_failures, with which tests decide; remove one of the two"
+            raise InnerError(("expect",), message, key=True)
         for key in ("fixes", "known_failures", "tests"):
             if self.python is not None and getattr(self, key):
                 raise InnerError((key,), "is for run alone, whose test runner names its tests", key=True)

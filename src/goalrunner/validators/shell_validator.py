@@ -17,6 +17,7 @@ from goalrunner.core.verdict import TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.command_lines import missing_in_pipe, obstacle, unexecutable_script
 from goalrunner.validators.junit_report import copying_command
+from goalrunner.validators.known_failures import judged, judged_at_start
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.runner_reports import Reports, Watch, is_refused, read_all, watch
 from goalrunner.validators.runners import Summary, calls
@@ -95,13 +96,30 @@ def _of_calls(line: str, output: Output, *, has_report: bool) -> Iterator[Summar
 
 
 class ShellValidator(SpecValidator):
-    """Runs `spec.run` through `sh -c` in the workspace of the context."""
+    """Runs `spec.run` through `sh -c` in the workspace of the context.
 
-    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
+    `base` is its result at the baseline, which `known_failures` is about.
+    """
+
+    def __init__(
+        self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str], base: ValidatorResult | None = None
+    ) -> None:
         super().__init__(spec, launcher, env)
         self._calls = calls(self.command)
+        self._base = base
 
     async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
+        result, output = await self._tried(context, place)
+        if context.iteration > 0:
+            return judged(self._base, result, self._spec), output
+        again = None
+        if self._spec.known_failures and not result.passed and result.tests is not None:
+            again, more = await self._tried(context, place)
+            if more is not None:
+                more.unlink(missing_ok=True)
+        return judged_at_start(result, again, self._spec, place.workspace), output
+
+    async def _tried(self, context: ValidationContext, place: CheckPlace) -> Answer:
         reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, place.folder, place.workspace)
         place = replace(place, env=reader.environment(place.env))
         completion, reports = await self._run(context, place, reader.texts)
@@ -188,11 +206,15 @@ def _with_tests(result: ValidatorResult, reading: SuiteReading, reports: Reports
 
 
 def build_validators(
-    specs: Sequence[ValidatorSpec], launcher: Launcher, env: Mapping[str, str]
+    specs: Sequence[ValidatorSpec],
+    launcher: Launcher,
+    env: Mapping[str, str],
+    base: Mapping[str, ValidatorResult] | None = None,
 ) -> tuple[Validator, ...]:
     """Return a validator for each spec, in order, every one with a name of its own: `pytest`, then `pytest-2`.
 
-    `env` is the whole environment of the checks, without the providers' keys; what a spec names is added to it.
+    `env` is the whole environment of the checks, without the providers' keys; what a spec names is added to it. `base`
+    are the results of the baseline, by name.
     """
     validators: dict[str, Validator] = {}
     for spec in specs:
@@ -200,6 +222,9 @@ def build_validators(
         while name in validators:
             number += 1
             name = f"{name_of(spec)}-{number}"
-        kind = PythonValidator if spec.python is not None else ShellValidator
-        validators[name] = kind(spec.model_copy(update={"name": name}), launcher, env)
+        named = spec.model_copy(update={"name": name})
+        if spec.python is not None:
+            validators[name] = PythonValidator(named, launcher, env)
+        else:
+            validators[name] = ShellValidator(named, launcher, env, (base or {}).get(name))
     return tuple(validators.values())
