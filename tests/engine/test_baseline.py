@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core import events
-from tests.support.arena import Arena
+from tests.support.arena import CALC, RIGHT, Arena
 
 MADE = {"a.txt": "a\n", ".gitignore": "build/\n", "build/run.sh": "true\n"}
 """A project whose check needs an ignored file that was made before the run."""
@@ -32,6 +32,37 @@ async def test_a_green_baseline_is_no_work(tmp_path: Path, command: str, labels:
     arena.write({"a.txt": "a\n"})
     ending = await arena.fight(({"name": "shell", "arguments": {"command": command}},), **_goal("test -e a.txt"))
     assert (ending.how, ending.rounds, ending.outcome.labels) == (("complete", "satisfied", 1), 1, labels)
+
+
+FEATURE = "def add(a, b):\n    return a + b\n\n\ndef count(items):\n    return len(items)\n"
+COUNTS = "from calc import count\n\n\ndef test_count():\n    assert count([1]) == 1\n"
+ADDS = "from calc import add\n\n\ndef test_add_more():\n    assert add(2, 2) == 4\n"
+
+
+def _writes(**files: str) -> tuple[dict[str, Any], ...]:
+    names = {"feature": "src/calc.py", "test": "tests/test_more.py"}
+    return tuple(
+        {"name": "write_file", "arguments": {"path": names[name], "content": text}} for name, text in files.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("work", "labels"),
+    [
+        (_writes(feature=FEATURE, test=COUNTS), ()),
+        (_writes(feature=FEATURE, test=ADDS), ("checks passed before the change",)),
+        (_writes(test=ADDS), ("checks passed before the change",)),
+        (_writes(feature=FEATURE), ()),
+    ],
+    ids=["a feature and its test", "a test of what was there", "a test alone", "no test"],
+)
+async def test_tests_that_were_added_to_green_ones_show_the_work_if_they_fail_without_it(
+    tmp_path: Path, work: tuple[dict[str, Any], ...], labels: tuple[str, ...]
+) -> None:
+    arena = Arena(tmp_path)
+    arena.write({**CALC, "src/calc.py": RIGHT})
+    ending = await arena.fight(work, **_goal("pytest -q"))
+    assert (ending.how, ending.outcome.labels) == (("complete", "satisfied", 1), labels)
 
 
 async def test_ignored_files_of_the_start_are_visible(tmp_path: Path) -> None:
