@@ -107,6 +107,14 @@ class ScriptedChecker:
         """Return what the script says."""
         return self.added_fails
 
+    def protected(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def warnings(self, red: Sequence[ValidatorResult]) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return the text of the script."""
         self.compared.append(tuple(item.name for item in red))

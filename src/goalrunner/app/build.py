@@ -110,10 +110,11 @@ def open_run(
         for record in read_records(folder.events):
             left.add(record)
         left.read(transcript.read, parts.artifacts)
+    protected = parts.checker.protected if parts.checker is not None else tuple
     run = Run(
         parts,
         journal,
-        Prompts(goal, options.resume_prompt, options.prompt, facts).render,
+        Prompts(goal, options.resume_prompt, options.prompt, facts, protected).render,
         fresh_rounds=not goal.preserve_context,
         preflight=partial(ask_before, config, findings),
         resumption=left,

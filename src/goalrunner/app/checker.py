@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
+from goalrunner.app.protected_files import allowing, blamed_files, named_files, protected_groups
 from goalrunner.app.resolve import RunConfig
 from goalrunner.checking.base_results import BaseResults
 from goalrunner.checking.dependencies import build_state
@@ -314,6 +315,28 @@ class CheckRunner:
             self._observed = self._base.results
             self._rules = self._protection.with_observed(observed_checks(self._base.results.values()), self._start)
         return self._rules
+
+    def protected(self) -> tuple[str, ...]:
+        return protected_groups(self._held(), self._start.paths)
+
+    def warnings(self, red: Sequence[ValidatorResult]) -> tuple[str, ...]:
+        goal, held, found = self.config.goal, sorted(self._held()), list[str]()
+        for result in red:
+            if blamed := list(blamed_files(result.feedback, held)):
+                where = f"the output of {result.name} points at {some(blamed)}"
+                found.append(f"{where}; to let the agent change what is protected: {allowing(blamed)}")
+        texts = (goal.objective, *goal.success_criteria)
+        named = list(named_files(texts, held)) if self.config.check_policy != "judge" or self._protection.strict else []
+        if named:
+            waits = self.config.check_policy == "person" and not self._protection.strict
+            what = "a change of it waits for a person" if waits else "a change of it does not count"
+            found.append(f"the goal names {some(named)}, which is protected: {what}; to allow it: {allowing(named)}")
+        return tuple(found)
+
+    def _held(self) -> frozenset[str]:
+        """Return the protected files of the start, without the goal file."""
+        held = self._start.protected(self._known_rules()) if self._start_id else frozenset()
+        return held.difference(goal_file_rule(self.config.options.goal_file, self.config.workspace))
 
     def _is_in_snapshot(self, path: str) -> bool:
         """Return whether the snapshot that is being checked contains a path of the disk."""

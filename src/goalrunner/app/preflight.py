@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.app.protected_files import protected_groups
 from goalrunner.app.sandbox import workspace_of
 from goalrunner.checking.environment import Kind
 from goalrunner.checking.git_files import GitSettings
@@ -153,7 +154,7 @@ def describe_checks(
     protection = Protection(config.protect, config.editable, config.allow, scripts)
     paths = listed_files(workspace, environ, "--cached", "--others", "--exclude-standard")
     held = sorted(StartFiles(paths).protected(protection))
-    yield "protected", some(held, _NAMED) if held else "no file"
+    yield "protected", some(protected_groups(held, paths), _NAMED) if held else "no file"
     names = listed_files(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
     ignored = Classifier(workspace, names, config.dependencies)
     named = {"packages": list[str](), "build": list[str](), "ignored": list(ignored.others)}

@@ -427,6 +427,8 @@ class BaselineTaken(Frozen):
     """What it ran on, where that is not the start."""
     content: Content | None = None
     """None if no workspace is watched."""
+    notes: tuple[str, ...] = ()
+    """What a person should know before the agent works."""
 
 
 class ValidatorsFinished(Frozen):

@@ -164,6 +164,12 @@ class Checker(Protocol):
         None if no test was added.
         """
 
+    def protected(self) -> tuple[str, ...]:
+        """Return the protected files in short: names, and patterns with the number of files. Empty before the baseline."""
+
+    def warnings(self, red: Sequence[ValidatorResult]) -> tuple[str, ...]:
+        """Return what a person should know before the agent works, because red results or the goal point at protected files."""
+
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return why these baseline results fail because of the environment, with the line to type; else an empty text."""
 

@@ -113,6 +113,9 @@ class Checks:
             red = [result for result in finished.results if not result.passed]
             if found := await checker.compare(red, self._context(0, "")):
                 standing, reason = "differs", found
+        notes: tuple[str, ...] = ()
+        if standing in ("red", "green") and checker is not None:
+            notes = checker.warnings([result for result in finished.results if not result.passed])
         await self.keep_start(checked=True)
         self._journal.append(
             events.BaselineTaken(
@@ -123,6 +126,7 @@ class Checks:
                 reason=reason,
                 snapshot=None if after == self._state.base else after,
                 content=finished.content,
+                notes=tuple(map(self._parts.redact, notes)),
             )
         )
 

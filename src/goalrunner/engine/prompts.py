@@ -57,6 +57,7 @@ Find = Callable[[str], Observation | None]
 """Returns the observation of an id, or None."""
 
 _MOST_PATHS = 30
+_MOST_CHECKS = 12
 
 CHECK_LAST = "Clean up first, then run your checks last: a result counts only if nothing changed after it."
 
@@ -69,6 +70,7 @@ class Prompts:
     resume_prompt: ResumePrompt | None = None  # replaces the retry message of the goal, or the built-in one
     first: str | None = None  # replaces the first message by the caller's own; the objective is then only for the judge
     remembered: tuple[str, ...] = ()  # facts of earlier runs for the first message, one line each
+    protected: Callable[[], Sequence[str]] = tuple  # the files of the checks, in short
 
     def render(self, brief: RunRound) -> str:
         """Return the user message of a round; empty if the agent continues a round and there is nothing to report."""
@@ -115,12 +117,25 @@ class Prompts:
         changed = "Change only files that match these patterns; your work is also checked without changes of others:\n"
         for heading, patterns in ((kept, goal.workspace.protect), (changed, goal.workspace.editable)):
             parts += [heading + _items(patterns)] if patterns else []
+        parts += [] if goal.workspace.protect or goal.workspace.editable else self._of_checks()
         parts += remembered
         if goal.deliverable == "workspace":
             parts.append(CHECK_LAST)
         if feedback is not None:
             parts.append(f"The checks pass already. This is still missing:\n{feedback}")
         return "\n\n".join(parts)
+
+    def _of_checks(self) -> list[str]:
+        """Return the part about the files of the checks, which the agent may have to change."""
+        files = tuple(self.protected())
+        if not files:
+            return []
+        if self.goal.approvals.checks == "refuse":
+            heading = "These files check your work. Leave what they contain as it is:\n"
+        else:
+            heading = "These files check your work. Change what they contain only where the objective asks for it:\n"
+        more = (f"and {len(files) - _MOST_CHECKS} more",) if len(files) > _MOST_CHECKS else ()
+        return [heading + _items((*files[:_MOST_CHECKS], *more))]
 
 
 def called_template(template: Callable[[str | None], object], feedback: str | None) -> str:

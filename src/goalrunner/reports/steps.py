@@ -98,6 +98,7 @@ def _check_lines(event: events.Event) -> Iterator[ReportLine]:
                 yield _failed("checks", event.reason)
             elif event.standing == "green":
                 yield _passed("checks", "every validator passes before round 1")
+            yield from (_warning("note", note) for note in event.notes)
         case events.ValidatorsFinished():
             yield from map(_validator, event.results)
             if event.protected_changes:
