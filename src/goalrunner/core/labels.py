@@ -52,7 +52,7 @@ class Explanation(NamedTuple):
 
 EXPLANATIONS = {
     Label.CHECKS_CHANGED: Explanation(
-        "Validators used the agent's version, which a person or `allow` accepted, or which no rule protects.",
+        "Validators used the agent's version, which the judge, a person or `allow` accepted, or which no rule protects.",
         "Review the changes with `goal diff`; `protect` makes validators use the originals.",
         "PATHS",
     ),
