@@ -197,7 +197,9 @@ def test_a_judge_sees_results_and_claims_and_no_other_prompts() -> None:
     for words in ("The tests pass.", "3 passed in 0.1s", "They pass."):
         assert words in prompt
     assert "SECRET" not in prompt
-    assert "dear USER" not in prompt
+    of_the_user = prompt.partition("<said ")[2].partition("</said ")[0]
+    assert "round 1: Make them pass, dear USER." in of_the_user
+    assert prompt.count("dear USER") == 1
 
 
 def test_a_verdict_has_a_score_between_0_and_1() -> None:
