@@ -137,7 +137,6 @@ STALE = cases(
         "is stale",
         (shell("echo ok > done"), shell("./check.sh"), shell(_TAMPER)),
         (shell("rm done"),),
-        how=("blocked", "evidence_unstable"),
     ),
     judged_alone(
         "check and change in one call",
@@ -214,14 +213,8 @@ async def test_what_was_true_once_completes_nothing(attack: Attack, arena: Arena
     await refuted(attack, arena, GullibleJudge(cite=green))
 
 
-async def test_two_audits_that_fail_on_freshness_alone_block_the_run(arena: Arena) -> None:
-    stamps = judged_alone(
-        "stamp at every check",
-        "each check writes a file that no key names",
-        "stop what changes these files while the run is checked",
-        (shell("date +%N > stamp; cat a.txt"),),
-        (shell("date +%N > stamp; cat a.txt"),),
-        how=("blocked", "evidence_unstable"),
-    )
+async def test_audits_that_fail_on_freshness_alone_do_not_end_the_run(arena: Arena) -> None:
+    stamp = (shell("date +%N > stamp; cat a.txt"),)
+    stamps = judged_alone("stamp at every check", "each check writes a file that no key names", "stamp", *[stamp] * 3)
     ending = await refuted(stamps, arena)
     assert ending.why("stamp")

@@ -36,6 +36,7 @@ from goalrunner.checking.sides import (
 )
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
+from goalrunner.core.freshness import is_code
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.ports import CheckRun, Launcher, ValidationContext, Validator
@@ -96,8 +97,6 @@ class CheckRunner:
         goal, start = config.goal, folder.start
         settings, workspace = goal.workspace, config.workspace
         self.config, self.folder, self.processes = config, folder, processes
-        self.proven: tuple[Layer, tuple[str, ...]] | None = None
-        """The layer of the last green results with the original checks, and the files that validators wrote."""
         self._store = store
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
         self.env = config.command_environ
@@ -176,7 +175,7 @@ class CheckRunner:
         ignored = await self._look()
         changes = await asyncio.to_thread(self._ignored.compare, ignored)
         check = self._last = await self._begin(base, now, changes, context)
-        plan, self.proven = await self._refused_in_place(check.plan), None
+        plan = await self._refused_in_place(check.plan)
         finished = ValidatorsFinished(
             round=0, results=(), refusal=plan.refusal, hint=plan.hint
         )  # the run knows the round
@@ -191,8 +190,6 @@ class CheckRunner:
         if decision.ending == "review":
             ran, decision, reviewed = await self._review(check, decision, approved)
             diff = await self._store.diff(base, now, decision.paths) if decision.paths else ""
-        elif decision.ending == "complete" and decision.side != "T":
-            self.proven = await plan.layer(check.changes.put_back(decision.side)), ran.changed
         look = await self._look()
         leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, look)
         if self.environment.kind == "in-place":  # the checks themselves write ignored files in the workspace
@@ -204,6 +201,7 @@ class CheckRunner:
             "labels": (*decision.labels, *self._labels(check, ran, changes)),
             "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
+            "written": tuple(path for path in ran.written if path not in self._start.paths or not is_code(path)),
             "content": self._flakiness.content(),
             "left": self._in_place.made.names,
         }
@@ -421,8 +419,14 @@ class CheckRunner:
                 if self._outputs:
                     await opened.collect(self._outputs)
                 changed = await opened.changed() if ran.green else ()
+                written = await opened.wrote() if ran.green else ()
             kept = tuple(path for path in changed if self._is_in_snapshot(path) and not expected.match(path))
-            total = Results((*total.answers, *ran.answers), (*total.flaky, *ran.flaky), (*total.changed, *kept))
+            total = Results(
+                (*total.answers, *ran.answers),
+                (*total.flaky, *ran.flaky),
+                (*total.changed, *kept),
+                (*total.written, *(printable_path(os.fsencode(path)) for path in written if not expected.match(path))),
+            )
         return total
 
     async def _decide(

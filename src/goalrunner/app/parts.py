@@ -1,8 +1,7 @@
-"""The parts of a run, made from its configuration: agent, validators, judge, reviewer and notifications; replay of a command."""
+"""The parts of a run, made from its configuration: agent, validators, judge, reviewer and notifications."""
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,15 +13,10 @@ from goalrunner.app.critic import make_critic
 from goalrunner.app.external_agent import built_in_conversation, external_conversation
 from goalrunner.app.previous_run import kept_files
 from goalrunner.app.resolve import RunConfig
-from goalrunner.app.sandbox import NONE
-from goalrunner.checking.environment import EnvironmentFailed
-from goalrunner.checking.overlay import Overlay
-from goalrunner.core.agent_ports import Conversation, Observer, Recorder, ToolResult
+from goalrunner.core.agent_ports import Conversation, Observer
 from goalrunner.core.errors import one_line
 from goalrunner.core.events import ApprovalRequested, QuestionOpened, Record, RunEnded, RunResumed
-from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, NotifyConfig
-from goalrunner.core.limits import rule_for
-from goalrunner.core.observation import REPLAY, Observation
+from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.core.ports import (
     Activity,
     ActivityObserver,
@@ -30,7 +24,6 @@ from goalrunner.core.ports import (
     PersonNeeded,
     Remark,
     Validator,
-    running,
 )
 from goalrunner.engine.journal import Parts
 from goalrunner.judge.audit import LLMJudge
@@ -38,7 +31,6 @@ from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
 from goalrunner.validators.check_files import scripts_at_start
@@ -61,7 +53,7 @@ def make_parts(
     return Parts(
         conversation=config.options.conversation or _conversation(config, folder.run_id, launcher),
         validators=(*own, *config.options.validators),
-        judge=make_judge(config, checker),
+        judge=make_judge(config),
         reviewer=make_critic(config, store, folder, launcher),
         log=log,
         transcript=transcript,
@@ -100,67 +92,11 @@ def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> 
     )
 
 
-_CANNOT_RUN = (None, 126, 127)  # exit codes of a command that a signal ended, or that could not be started
-
-
-async def replay_command(checks: CheckRunner, cited: Observation, recorder: Recorder) -> Observation | None:
-    """Run the command of an observation again, where the checks were green last, and record it as a new observation.
-
-    Return None if it could not be started, needs approval, wrote files on which its result may depend, or is only
-    reported and no sandbox confines it.
-    """
-    goal, sandbox = checks.config.goal, checks.config.sandbox
-    if checks.proven is None or not isinstance(checks.environment, Overlay):
-        return None
-    if rule_for("shell", cited.command, goal.approvals, goal.risk_class):
-        return None
-    if cited.reported_by and sandbox.name == NONE:
-        return None  # the command line is only what the agent says that it ran
-    layer, written = checks.proven
-    with running(REPLAY, cited.command, checks.folder.scratch_file(".out")) as output:
-        try:
-            async with checks.environment.open(checks.git.layers(layer)) as opened:
-                before = await asyncio.to_thread(opened.entries)
-                # Confined as the agent's own commands are.
-                launcher = sandbox.launcher(opened.launcher(checks.processes), checks.folder.run_id, checks=False)
-                done = await launcher.launch(
-                    [SHELL, "-c", cited.command],
-                    cwd=opened.path,
-                    env={**opened.environ(checks.env), **goal.agent.env},
-                    output=output,
-                    timeout=DEFAULT_VALIDATOR_TIMEOUT,
-                )
-                after = await asyncio.to_thread(opened.entries)
-        except EnvironmentFailed:
-            return None
-        # The command may write what the validators write, such as a coverage report.
-        free = Patterns((*CACHES, *goal.workspace.outputs, *(f"/{path}" for path in written)))
-        wrote = {path for path, *_ in after ^ before}
-        if done.error or done.timed_out or done.exit_code in _CANNOT_RUN or not all(map(free.match, wrote)):
-            return None
-        said = f"exit {done.exit_code}"
-        result = ToolResult(
-            tool_call_id=f"{REPLAY}-{cited.id}",
-            tool=REPLAY,
-            command=cited.command,
-            facts=(said, f"replay of {cited.id}"),
-            output=output if output.exists() else b"",
-            duration=done.duration,
-            summary=f"{said}, replay of {cited.id}",
-            writes=False,
-        )
-        return (await recorder.tool_result(result)).observation
-
-
-def make_judge(config: RunConfig, checks: CheckRunner | None) -> LLMJudge | None:
-    """Return the judge of a run; None if it has none. By default, a sandbox without network turns replay on."""
+def make_judge(config: RunConfig) -> LLMJudge | None:
+    """Return the judge of a run; None if it has none."""
     if "judge" not in config.models:
         return None
-    wanted = config.goal.judge.replay
-    if wanted is None:
-        wanted = config.sandbox.name != NONE and not config.goal.workspace.network
-    again = partial(replay_command, checks) if wanted and checks is not None else None
-    return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=again)
+    return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text)
 
 
 WAITING = "waiting"  # GOAL_STATUS while the run waits for a person

@@ -247,13 +247,8 @@ class OpenOverlay(OpenEnvironment):
 
         return await asyncio.to_thread(lambda: tuple(filter(differs, first.written())))
 
-    def entries(self) -> frozenset[tuple[str, int, int]]:
-        """Return everything that differs from the live files, in each of the folders; see `UpperLayer.entries`."""
-        first, *others = self.uppers
-        outside = [
-            (str(one.layer.root / path), inode, changed) for one in others for path, inode, changed in one.entries()
-        ]
-        return frozenset([*first.entries(), *outside])
+    async def wrote(self) -> tuple[str, ...]:
+        return tuple(await asyncio.to_thread(self.uppers[0].written))
 
     def set_up(self) -> None:
         """Prepare the upper layers and mount. Raise EnvironmentFailed if that is not possible."""

@@ -87,9 +87,6 @@ class AskApproval:
 Step = TakeBaseline | RunRound | ScoreRound | Validate | ReviewChecks | AskJudge | Confirm | AskApproval | RunEnded
 """The next thing to do."""
 
-UNSTABLE_AUDITS = 2
-"""Audits in a row that fail on freshness alone before the run is blocked."""
-
 UNREAD_AUDITS = 3
 """Audits in a row whose answers cannot be parsed before the run fails."""
 
@@ -216,9 +213,6 @@ def _after_decision(state: RunState) -> Step:
     claim = verdict.blocked if verdict is not None and verdict.source == "judge" else ""
     if claim and claim != state.refuted and state.round >= FIRST_BLOCKED_ROUND:
         return _unless_spent(state, Confirm(claim))
-    if state.unstable >= UNSTABLE_AUDITS:
-        hint = "stop what changes these files while the run is checked"
-        return end(StopReason.EVIDENCE_UNSTABLE, verdict.missing if verdict else "", hint)
     return _go_on(state)
 
 

@@ -205,7 +205,6 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
         ended_at="",
         stall=Stall(),
         unread=0,
-        unstable=0,
         leaks=0,
         obstacle="",
         obstacles=0,
@@ -423,7 +422,6 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
     judged = _asked(with_step_done(state, evidence), verdict.questions).replace(
         phase=Phase.JUDGED,
         goal=goal,
-        unstable=state.unstable + 1 if event.stale_only else 0,
         unread=state.unread + 1 if verdict.source == "fallback" else 0,
         leaked=(),
         awaiting=None,

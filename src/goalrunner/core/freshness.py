@@ -41,6 +41,11 @@ _REPORTS = re.compile(
     r"(?:.*/)?(?:coverage\.(?:xml|json|lcov)|lcov\.info|junit[\w.-]*\.xml|test-(?:results?|reports?)\.xml|\.aider\..+)"
 )
 """Reports that suites write, and files that an agent keeps of its own session."""
+_CODE = re.compile(
+    r".*\.(?:py[iwx]?|[cm]?[jt]sx?|go|rs|java|kts?|scala|cs|fs|c|cc|cpp|cxx|h|hh|hpp|m|mm|swift|rb|php|pl|lua|ex|exs|erl"
+    r"|hs|ml|clj|r|jl|dart|vue|svelte|sh|bash|zsh|fish|ps1|sql|toml|cfg|ini|ya?ml|json5?|gradle|cmake|mk)"
+    r"|(?:.*/)?(?:Makefile|GNUmakefile|Dockerfile|Rakefile|Gemfile|conftest[^/]*)"
+)
 _GIT = re.compile(r"\bgit\b")
 
 
@@ -67,6 +72,11 @@ def start_of(timestamp: object) -> int | None:
 def is_git(path: str) -> bool:
     """Return whether a path of a snapshot stands for the data of a repository."""
     return path.rpartition("/")[2] == ".git"
+
+
+def is_code(path: str) -> bool:
+    """Return whether a path is named like code or configuration. A validator that rewrites such a file is no test run."""
+    return bool(_CODE.fullmatch(path))
 
 
 def depends_on(item: Observation, path: str, written: Collection[str]) -> bool:

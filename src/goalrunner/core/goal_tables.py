@@ -215,8 +215,6 @@ class JudgeConfig(Frozen):
     """Minimum score of a complete verdict."""
     require: Literal["any", "runner"] = "any"
     """"runner": reports of an agent are not evidence."""
-    replay: fields.Flag | None = None
-    """Run cited commands again; None: in a sandbox without network."""
     max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = DEFAULT_AUDIT_TOKENS
     """Size of the prompt of an audit."""
     params: fields.Parameters = Field({})

@@ -31,7 +31,7 @@ FORGEABLE = "forgeable: the agent wrote "
 """Prefix of the fact that the output may come from a file that the agent wrote; its path follows."""
 
 REPLAY = "replay"
-"""The source of the output of a cited command that the runner ran again."""
+"""In logs of earlier versions, the source of the output of a cited command that the runner ran again."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 _NAME_LIMIT = 80

@@ -244,8 +244,6 @@ class RunState(Frozen):
     stall: Stall = Stall()
     unread: int = 0
     """Audits in a row whose answers could not be parsed."""
-    unstable: int = 0
-    """Audits in a row that failed on freshness alone."""
     attempts: tuple[GoalAttempt, ...] = ()
     usage: dict[str, Usage] = Field({})
     """By account."""

@@ -63,8 +63,10 @@ class SnapshotHistory:
             case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
                 self.ends[number] = snapshot
                 self.touched[number] = event.touched
-            case events.BaselineTaken() | events.ValidatorsFinished():
-                self.written.update(event.written)
+            case events.ValidatorsFinished(written=written, left=left):
+                self.written.update(written, left)
+            case events.BaselineTaken(written=written):
+                self.written.update(written)
             case _:
                 pass
 

@@ -124,6 +124,7 @@ class Checks:
                 observations=finished.observations,
                 concealed=finished.concealed,
                 reason=reason,
+                written=finished.written,
                 snapshot=None if after == self._state.base else after,
                 content=finished.content,
                 notes=tuple(map(self._parts.redact, notes)),

@@ -217,6 +217,7 @@ class Results:
     answers: tuple[Answer, ...]
     flaky: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()  # files of the snapshot that validators wrote; the workspace has not changed
+    written: tuple[str, ...] = ()  # all files that validators wrote, without caches and outputs
 
     @property
     def results(self) -> tuple[ValidatorResult, ...]:

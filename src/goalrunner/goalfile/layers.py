@@ -265,6 +265,7 @@ _REMOVED = {
     "clean_proof": 'was removed; write [workspace] check = "in-place" to run validators in the workspace itself',
     "link": 'was removed; name folders of installed packages with dependencies = ["..."]',
     "jailed_env": "was renamed; write sandbox_env",
+    "replay": "was removed; remove it: a command counts if nothing changed after it was started",
     **dict.fromkeys(("rules", "session_after"), _PARSER),
     **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
 }

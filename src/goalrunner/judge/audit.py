@@ -28,7 +28,6 @@ from goalrunner.judge.prompt_text import (
     correction_prompt,
     repair_prompt,
 )
-from goalrunner.judge.replay import Replay, Replays
 from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
     UnreadableReplyError,
@@ -165,11 +164,10 @@ class LLMJudge:
         *,
         redact: Callable[[str], str] = str,
         check: Callable[[JudgeOutcome, AuditRequest], CheckedVerdict] = check_verdict,
-        replay: Replay | None = None,
     ) -> None:
         """`redact` replaces secrets in messages. `check` replaces the check of citations, to measure its effect."""
         self._llm, self._config, self._redact = llm, config or JudgeConfig(), redact
-        self._check, self._replay = check, replay
+        self._check = check
 
     async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> VerdictRecorded:
         """Ask the judge. Once, show the observations that it asks for; once, report citations that do not hold.
@@ -185,7 +183,6 @@ class LLMJudge:
         most = await session.begin(request, nonce, self._config.max_tokens)
         expanded = False
         first: VerdictRecorded | None = None
-        replays = Replays(self._replay, recorder) if self._replay is not None else None
         while True:
             try:
                 text = await session.ask()
@@ -209,8 +206,6 @@ class LLMJudge:
                 if not session.repair(str(error)):
                     break
                 continue
-            if replays is not None:
-                outcome, request = await replays.moved(outcome, request)
             checked: CheckedVerdict = await in_thread(self._check, outcome, request)
             # A stale citation needs new work of the agent, other faults need another answer of the judge.
             passes = outcome.passed and outcome.score >= request.minimum_score
