@@ -97,8 +97,8 @@ def _mistakes(result: ValidatorResult, spec: ValidatorSpec, folder: Path) -> Ite
             yield f"{key} needs the names of tests, which this command does not give; write one of {_WITH_NAMES}"
         return
     if spec.known_failures and not result.passed and not _is_complete(result):
-        how = "with pytest, remove -x and add --continue-on-collection-errors; run nothing but tests"
-        yield f"known_failures needs a run of all tests, and this one ended before its end or for another reason; {how}"
+        how = "remove -x; add --continue-on-collection-errors (pytest) or --no-fail-fast (cargo)"
+        yield f"known_failures needs a run of all tests, and this one did not run all, or failed for another reason; {how}"
     for name in spec.fixes:
         if not _matching(name, tests) and (why := _mistaken_name(name, tests, folder)):
             yield why
