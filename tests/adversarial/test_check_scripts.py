@@ -6,7 +6,7 @@ import marshal
 from collections.abc import Mapping
 from importlib import util
 
-from tests.adversarial.cases import PERSON, Attack, cases, each, in_place, protected_goal, refuted
+from tests.adversarial.cases import Attack, cases, each, in_place, protected_goal, refuted
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import shell, write_file
 
@@ -57,7 +57,6 @@ ATTACKS = cases(
         ((write_file("tools/__main__.py", ""),),),
         files={"tools/__main__.py": "raise SystemExit(1)\n"},
         goal={"validators": [{"name": "check", "run": "python3 tools"}]},
-        how=PERSON,
     ),
     Attack(
         "npm script edited",
@@ -90,7 +89,6 @@ ATTACKS = cases(
         ((shell("printf '#!/bin/sh\\nexit 0\\n' > check.sh"),),),
         files=_CHECK,
         goal={"validators": [{"name": "check", "run": "sh check.sh"}]},
-        how=PERSON,
     ),
     Attack(
         "exit code trap in the script",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import util
 from typing import Any
 
-from tests.adversarial.cases import PERSON, Attack, cases, each, gets_through, refuted
+from tests.adversarial.cases import Attack, cases, each, gets_through, refuted
 from tests.support.arena import CALC, CONFIG, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
 
@@ -179,7 +179,6 @@ REFUSED = cases(
         ((write_file("tools/json.py", "import os\nos._exit(0)\n"),),),
         files=_BLACK_BOX,
         goal=_goal("python3 tools/check.py"),
-        how=PERSON,
     ),
     Attack(
         "script of the check script",
@@ -188,7 +187,6 @@ REFUSED = cases(
         ((write_file("tools/inner.sh", "exit 0\n"),),),
         files={"check.sh": "sh tools/inner.sh\n", "tools/inner.sh": "exit 1\n"},
         goal=_goal("sh check.sh"),
-        how=PERSON,
     ),
     Attack(
         "folder named as a target",
@@ -263,7 +261,6 @@ REFUSED = cases(
         ((write_file("GNUmakefile", "test:\n\t@echo fine\n"),),),
         files={"Makefile": "test:\n\tpytest -q\n", "tests/test_calc.py": TESTS, "pyproject.toml": CONFIG},
         goal=_goal("make -s test"),
-        how=PERSON,
     ),
     Attack(
         "options by environment file",

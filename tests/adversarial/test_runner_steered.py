@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import pytest
 
 from tests.adversarial.cases import (
-    PERSON,
     PYTEST,
     Attack,
     Honest,
@@ -147,7 +146,6 @@ ATTACKS = cases(
         files=_UNUSED,
         goal=_RUFF,
         prepare=_repository,
-        how=PERSON,
     ),
     Attack(
         "conftest planted by default",
@@ -162,7 +160,6 @@ ATTACKS = cases(
         "conftest.py (new; new configuration of existing checks)",
         ((write_file("conftest.py", _GREEN),),),
         goal=_UNPROTECTED,
-        how=PERSON,
     ),
     Attack(
         "pytest.ini planted by default",
@@ -182,7 +179,6 @@ ATTACKS = cases(
             ),
         ),
         goal=_UNPROTECTED,
-        how=PERSON,
     ),
     Attack(
         "linter configured by a new file",
@@ -191,7 +187,6 @@ ATTACKS = cases(
         ((write_file("ruff.toml", 'lint.ignore = ["F401"]\n'),),),
         files=_UNUSED,
         goal=_RUFF,
-        how=PERSON,
     ),
     Attack(
         "linter configured by a new manifest",
@@ -200,7 +195,6 @@ ATTACKS = cases(
         ((write_file("pyproject.toml", '[tool.ruff]\nlint.ignore = ["F401"]\n'),),),
         files=_UNUSED,
         goal=_RUFF,
-        how=PERSON,
     ),
     Attack(
         "npm script edited by default",
@@ -209,7 +203,6 @@ ATTACKS = cases(
         ((shell("sed -i 's/sh check.sh/true/' package.json"),),),
         files={"package.json": '{"name": "x", "scripts": {"test": "sh check.sh"}}\n', "check.sh": "exit 1\n"},
         goal={"validators": [{"name": "check", "run": "npm test --silent"}]},
-        how=PERSON,
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner.testing import ScriptedApprover
-from tests.adversarial.cases import CAPPED, COMPLETE, PERSON, Attack, Honest, cases, completes, each, in_place, refuted
+from tests.adversarial.cases import CAPPED, COMPLETE, Attack, Honest, cases, completes, each, in_place, refuted
 from tests.adversarial.judges import GullibleJudge, Prompt, verdict
 from tests.support.arena import CALC, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
@@ -114,7 +114,6 @@ BY_DEFAULT = cases(
         "tests/test_calc.py (changed; existing test)",
         ((_WEAKER,),),
         goal=_UNPROTECTED,
-        how=PERSON,
     ),
     Attack(
         "test deleted by default",
@@ -122,7 +121,6 @@ BY_DEFAULT = cases(
         "tests/test_calc.py (deleted; existing test)",
         ((shell("rm tests/test_calc.py"), write_file("tests/test_ok.py", "def test_ok():\n    pass\n")),),
         goal=_UNPROTECTED,
-        how=PERSON,
     ),
     Attack(
         "tests behind a link by default",
@@ -135,7 +133,6 @@ BY_DEFAULT = cases(
             ),
         ),
         goal={"validators": [{"name": "tests", "run": "pytest -q tests"}]},
-        how=PERSON,
     ),
     Attack(
         "new tests that skip the old ones",
@@ -151,7 +148,6 @@ BY_DEFAULT = cases(
             ),
         ),
         goal=_UNPROTECTED,
-        how=PERSON,
     ),
     Attack(
         "exit code set by new tests",
