@@ -119,13 +119,6 @@ BESIDE = cases(
         ),
         goal=_quick(),
     ),
-    Attack(
-        "right in the workspace alone",
-        "the code is right where the agent works, and wrong in a copy of it",
-        "check: exit 1",
-        _code("def add(a, b):\n    return a - b if '/checkouts/' in __file__ else a + b\n"),
-        goal=_quick(setup="true"),
-    ),
 )
 
 
@@ -168,7 +161,7 @@ LABELLED = cases(
         files={**CALC, ".gitignore": "local_*\n"},
         goal=_quick(),
         prepare=committed,
-        labels=("needs ignored files: src/local_calc.py",),
+        labels=("rests on changed files: src/local_calc.py",),
     ),
 )
 
@@ -193,7 +186,9 @@ async def test_what_the_code_under_test_writes_does_not_reach_the_workspace(atta
     await gets_through(attack, arena)
     (written,) = [call["arguments"]["content"] for call in attack.rounds[0] if isinstance(call, dict)]
     assert (arena.workspace / "src/calc.py").read_text() == written
-    assert not (arena.workspace / "src/flag").exists()
+    # In place, new files of validators stay, and never reach the code of the agent.
+    is_in_place = attack.goal.get("workspace", {}).get("check") == "in-place"
+    assert is_in_place or not (arena.workspace / "src/flag").exists()
 
 
 test_a_label_says_which_ignored_files_are_needed = each(gets_through, LABELLED, in_place(LABELLED))

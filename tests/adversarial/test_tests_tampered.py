@@ -203,7 +203,7 @@ async def test_a_deletion_that_a_person_approved_stays_approved_in_later_rounds(
     arena.write({**CALC, "tests/test_ok.py": "def test_ok():\n    pass\n"})
     approver = ScriptedApprover(True)
     rounds = ((shell("rm tests/test_calc.py"),), (shell("touch more"),))
-    goal = {**_UNPROTECTED, "success_criteria": ["the tests pass"]}
+    goal = {**_UNPROTECTED, "success_criteria": ["the tests pass"], "approvals": {"checks": "person"}}
     ending = await arena.fight(*rounds, approver=approver, judge_llm=Hesitant(), **goal)
     assert ending.how == (*COMPLETE, 2), ending.reasons
     assert len(approver.requests) == 1
