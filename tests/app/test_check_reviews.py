@@ -90,6 +90,7 @@ def test_versions_that_the_judge_refused_are_not_reviewed_again(workspace: Works
     refused = review(refused={"hunk-1": "the test was right"})
     outcome = workspace.run(*CHANGED, *rounds, judged=(refused,))
     assert (outcome.stop_reason, outcome.usage["judge"].calls) == (StopReason.STALLED, 1), outcome
+    assert 'write under [workspace]: allow = ["tests/test_total.py"]' in outcome.message
 
 
 def test_an_answer_without_valid_quotes_accepts_nothing(workspace: Workspace) -> None:

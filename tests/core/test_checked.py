@@ -380,6 +380,9 @@ def test_an_end_that_changed_checks_caused_names_the_line_that_allows_them() -> 
         assert isinstance(step, RunEnded)
         assert line in step.message
     assert "goal approve r" in awaiting_approval(waiting).message
+    strict = decide(state_after(refusing, *worked(), checked(passed=False, differing=("tests/test_a.py",))))
+    assert isinstance(strict, RunEnded)
+    assert line in strict.message
     red = decide(state_after(refusing, *worked(), checked(passed=False)))
     assert isinstance(red, RunEnded)
     assert "allow" not in red.message

@@ -678,7 +678,7 @@ class MemoryPromoted(Frozen):
     """The observation or event that it rests on."""
 
 
-SCHEMA_VERSION = "1.6"
+SCHEMA_VERSION = "1.7"
 """The version of the log. Readers refuse another major number."""
 
 Event = Annotated[

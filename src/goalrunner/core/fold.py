@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
@@ -395,7 +396,7 @@ def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
         check_labels=event.labels,
         # Versions that were refused before are not reviewed again.
         changed_checks=None if obstacle or refusal else changed,
-        settling=_settling(changed) if changed is not None else event.hint,
+        settling=_settling(event),
         obstacle=obstacle,
         obstacles=state.obstacles + 1 if obstacle else 0,
     )
@@ -572,9 +573,13 @@ def _refusal_of(state: RunState, changed: events.ChangedChecks) -> str:
     return _review_feedback(review) if (review := next(refused, None)) is not None else ""
 
 
-def _settling(changed: events.ChangedChecks) -> str:
-    """Return what a person can write in the goal file so that the next run accepts these changes."""
-    return f"to allow these changes in the next run, write under [workspace]: {changed.hint}" if changed.hint else ""
+def _settling(event: events.ValidatorsFinished) -> str:
+    """Return what a person can write in the goal file so that the next run accepts what this check did not."""
+    changed, is_red = event.changed_checks, any(not result.passed for result in event.results)
+    line = changed.hint if changed is not None else ""
+    if changed is None and is_red and event.differing:
+        line = f"allow = {json.dumps(event.differing, ensure_ascii=False)}"
+    return f"to allow these changes in the next run, write under [workspace]: {line}" if line else event.hint
 
 
 def _denial(changed: events.ChangedChecks, approval: Approval) -> str:
