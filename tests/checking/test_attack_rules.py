@@ -12,8 +12,9 @@ import pytest
 from goalrunner.checking.environment import Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.plan import Plan, make_plan
-from goalrunner.checking.protection import BEFORE, COMPARED, ChangedPath, Protection, StartFiles
+from goalrunner.checking.protection import BEFORE, COMPARED, ChangedPath, Protection
 from goalrunner.checking.sides import CheckedChanges
+from goalrunner.checking.start_files import StartFiles
 from goalrunner.snapshots.objects import Entry, EntryPair
 from goalrunner.snapshots.store import SnapshotStore
 
@@ -170,7 +171,7 @@ ATTACKS = [
         "target of a linked folder of tests changed",
         _DEFAULT,
         {"suite/check_a.py": "pass\n"},
-        'suite/check_a.py (changed; reached through the protected link "tests")',
+        f"suite/check_a.py (changed; {_EXISTING})",
         base={"tests": "-> suite", "suite/check_a.py": _TEST, "src/calc.py": "add = 1\n"},
     ),
     _case(
@@ -204,8 +205,12 @@ ATTACKS = [
         )
     ),
     _case("conftest in the tests planted", _DEFAULT, {"tests/conftest.py": "x"}, f"tests/conftest.py (new; {_NEW})"),
-    _case("conftest changed", _DEFAULT, {"conftest.py": "x"}, f"conftest.py (changed; {_EXISTING})", base=_CONFTEST),
-    _case("conftest deleted", _DEFAULT, {"conftest.py": None}, f"conftest.py (deleted; {_EXISTING})", base=_CONFTEST),
+    _case(
+        "conftest changed", _DEFAULT, {"conftest.py": "x"}, f"conftest.py (changed; {_CONFIGURATION})", base=_CONFTEST
+    ),
+    _case(
+        "conftest deleted", _DEFAULT, {"conftest.py": None}, f"conftest.py (deleted; {_CONFIGURATION})", base=_CONFTEST
+    ),
     _case(
         "addopts changed",
         _DEFAULT,
@@ -243,9 +248,9 @@ ATTACKS = [
     ),
     _case(
         "script started by a script changed",
-        Protection(scripts={"t/a.sh": 'started by a script of validator "v"'}),
+        Protection(scripts={"t/a.sh": 'named by validator "v"'}),
         {"t/a.sh": "exit 0"},
-        't/a.sh (changed; started by a script of validator "v")',
+        't/a.sh (changed; named by validator "v")',
         base={"t/a.sh": "exit 1"},
     ),
     _case("library before a check", _BEFORE, {"src/json.py": "x"}, f"src/json.py (new; {BEFORE})"),

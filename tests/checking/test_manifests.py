@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.checking.manifests import check_part
+from goalrunner.checking.manifests import added_commands, check_part
 
 NAMES = ("pyproject.toml", "package.json", "Cargo.toml", "setup.cfg")
 
@@ -22,6 +22,7 @@ def steers(path: str, old: str | None, new: str | None) -> bool:
 PYPROJECT = '[project]\nname = "a"\ndependencies = []\n[tool.pytest.ini_options]\naddopts = "-q"\n[tool.hatch]\nx = 1\n'
 PACKAGE = '{"name": "a", "dependencies": {}, "scripts": {"test": "jest"}, "jest": {"bail": 1}}'
 CARGO = '[package]\nname = "a"\n[dependencies]\n[profile.test]\nopt-level = 1\n'
+TOX = "[testenv]\ndeps = a\ncommands = pytest\n"
 SETUP = "[metadata]\nname = a\n[tool:pytest]\naddopts = -q\n[options]\npackages = a\n"
 
 
@@ -33,6 +34,11 @@ SETUP = "[metadata]\nname = a\n[tool:pytest]\naddopts = -q\n[options]\npackages 
         ("pyproject.toml", PYPROJECT, "x = 1", "x = 2", False),
         ("pyproject.toml", PYPROJECT, '"-q"', '"-q --co"', True),
         ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.ruff]\n", True),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.pytest_env]\n", True),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.poetry.dependencies]\n", False),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[dependency-groups]\n", False),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[project.scripts]\n", False),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[project.entry-points.pytest11]\n", True),
         ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.hatch.envs.test.scripts]\n", True),
         ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.pdm.scripts]\n", True),
         ("sub/PyProject.toml", PYPROJECT, '"-q"', '"-q --co"', True),
@@ -42,6 +48,8 @@ SETUP = "[metadata]\nname = a\n[tool:pytest]\naddopts = -q\n[options]\npackages 
         ("package.json", PACKAGE, '"test": "jest"', '"test": "true"', True),
         ("package.json", PACKAGE, '"bail": 1', '"bail": 0', True),
         ("package.json", PACKAGE, '"name": "a"', '"type": "module"', True),
+        ("package.json", PACKAGE, '"name": "a"', '"exports": {".": "./a.js"}, "workspaces": ["x"]', False),
+        ("package.json", PACKAGE, '"name": "a"', '"msw": {}', True),
         ("web/package.json", PACKAGE, '"jest": {"bail": 1}', '"mocha": {}', True),
         ("Cargo.toml", CARGO, "[dependencies]\n", '[dependencies]\nx = "1"\n', False),
         ("Cargo.toml", CARGO, "opt-level = 1", "opt-level = 2", True),
@@ -51,6 +59,10 @@ SETUP = "[metadata]\nname = a\n[tool:pytest]\naddopts = -q\n[options]\npackages 
         ("setup.cfg", SETUP, "-q", "-q --co", True),
         ("setup.cfg", SETUP, "[options]\npackages = a", "[flake8]\nignore = E", True),
         ("setup.cfg", SETUP, "[options]\n", "[coverage:run]\n", True),
+        ("setup.cfg", SETUP, "[options]\n", "[options.extras_require]\n", False),
+        ("tox.ini", TOX, "deps = a", "deps = b", False),
+        ("tox.ini", TOX, "commands = pytest", "commands = true", True),
+        ("tox.ini", TOX, "[testenv]", "[pytest]\naddopts = -x\n[testenv]", True),
         ("pytest.ini", "[pytest]\n# a\n", "# a", "# b", True),  # any other file: its whole content
         ("conftest.py", "x = 1\n", "1", "2", True),
     ],
@@ -96,8 +108,12 @@ def test_another_file_steers_by_being_there() -> None:
     ("path", "content", "keys"),
     [
         ("package.json", '{"type": "module", "prettier": {}, "scripts": {}}', {"prettier"}),
-        ("pyproject.toml", "[tool.ty]\na = 1\n[tool.mypy]\nb = 1\n[tool.pytest]\nc = 1\n", {"tool.ty", "tool.mypy"}),
-        ("setup.cfg", "[flake8]\na = 1\n[mypy-x.*]\nb = 1\n[tox]\nc = 1\n", {"flake8", "mypy-x.*"}),
+        (
+            "pyproject.toml",
+            "[tool.ty]\na = 1\n[tool.mypy]\nb = 1\n[tool.pytest]\nc = 1\n",
+            {"tool.ty.a", "tool.mypy.b"},
+        ),
+        ("setup.cfg", "[flake8]\na = 1\n[mypy-x.*]\nb = 1\n[tox]\nc = 1\n", {"flake8.a", "mypy-x.*.b"}),
     ],
 )
 def test_what_is_said_to_linters(path: str, content: str, keys: set[str]) -> None:
@@ -153,24 +169,56 @@ def test_content_that_no_reader_understands_is_taken_whole(path: str, content: b
 @given(
     st.dictionaries(st.text(st.characters(categories=["Ll"]), min_size=1, max_size=6), st.integers(0, 9), max_size=4)
 )
-def test_no_table_beside_the_listed_ones_steers_a_package(tables: dict[str, int]) -> None:
-    names = (
-        "scripts",
-        "jest",
-        "mocha",
-        "ava",
-        "vitest",
-        "nyc",
-        "tap",
-        "babel",
-        "prettier",
-        "type",
-        "imports",
-        "xo",
-        "config",
+def test_every_unknown_key_of_a_package_steers(tables: dict[str, int]) -> None:
+    known = ("name", "files", "main", "module", "bin", "man", "types", "os", "cpu", "pnpm", "volta")
+    other = {name: value for name, value in tables.items() if name not in known}
+    assert steers("package.json", PACKAGE, json.dumps({**json.loads(PACKAGE), **other})) is bool(other)
+
+
+def test_settings_of_a_checker_that_is_not_started_steer_nothing() -> None:
+    ruff, both = (
+        b"[tool.ruff]\na = 1\n",
+        b"[tool.ruff]\na = 1\n[tool.coverage.run]\nb = 1\n[tool.importlinter]\nc = 1\n",
     )
-    other = {name: value for name, value in tables.items() if name not in names}
-    assert not steers("package.json", PACKAGE, json.dumps({**json.loads(PACKAGE), **other}))
+    assert check_part("pyproject.toml", ruff, tools={"pytest"}) == {}
+    assert check_part("pyproject.toml", ruff, tools={"ruff"}) == {"tool.ruff.a": 1}
+    assert check_part("pyproject.toml", both, tools={"importlinter"}) == {
+        "tool.coverage.run.b": 1,
+        "tool.importlinter.c": 1,
+    }
+
+
+MAKE = "CC = cc\n\ntest: build\n\tpytest\n\nbuild:\n\tcc a.c\n"
+LINT = ".PHONY: lint\nlint:\n\truff check .\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "names"),
+    [
+        ("Makefile", MAKE, MAKE + LINT, {"lint"}),
+        ("Makefile", MAKE, LINT + MAKE, {"lint"}),
+        ("GNUmakefile", None, MAKE, set()),  # it sets a variable as well
+        ("Makefile", None, LINT, {"lint"}),
+        ("Makefile", MAKE, MAKE + LINT + "CC = true\n", set()),
+        ("Makefile", MAKE, MAKE + LINT + "\ntest:\n\ttrue\n", set()),
+        ("Makefile", MAKE, MAKE.replace("pytest", "true") + LINT, set()),
+        ("Makefile", MAKE, MAKE.replace("build:", "other:"), set()),
+        ("Makefile", MAKE, MAKE, set()),
+        ("package.json", '{"scripts": {"a": "1"}}', '{"scripts": {"a": "1", "b": "2"}, "version": "2"}', {"b"}),
+        ("package.json", '{"scripts": {"a": "1"}}', '{"scripts": {"a": "2", "b": "2"}}', set()),
+        ("package.json", '{"scripts": {"a": "1"}}', '{"scripts": {"a": "1", "b": "2"}, "jest": {"c": 1}}', set()),
+        ("package.json", "{", '{"scripts": {"b": "2"}}', set()),
+        ("conftest.py", "", "lint:\n\ttrue\n", set()),
+    ],
+)
+def test_commands_that_a_change_adds_and_nothing_else(path: str, old: str | None, new: str, names: set[str]) -> None:
+    assert added_commands(path, None if old is None else old.encode(), new.encode()) == names
+
+
+@given(st.sampled_from(["Makefile", *NAMES]), st.text(max_size=60), st.text(max_size=60))
+def test_a_change_without_added_lines_adds_no_command(path: str, text: str, more: str) -> None:
+    assert added_commands(path, text.encode(), text.encode()) == frozenset()
+    assert isinstance(added_commands(path, text.encode(), (text + more).encode()), frozenset)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.validators.check_files import NAMED, check_files
+from goalrunner.validators.check_files import NAMED, check_files, is_named_like_check
 
 
 def _case(name: str, run: str, files: Mapping[str, str], **roles: str) -> Any:
@@ -25,74 +27,90 @@ ATTACKS = [
         "script of a script",
         "sh check.sh",
         {"check.sh": "sh tools/a.sh\n", "tools/a.sh": "./tools/b\n", "tools/b": "#!/bin/sh\n"},
-        named="check.sh",
-        started="tools/a.sh tools/b",
+        script="check.sh",
+        named="tools/a.sh tools/b",
     ),
-    _case("script behind cd", "sh c.sh", {"c.sh": "cd t && ./a.sh\n", "t/a.sh": ""}, named="c.sh", started="t/a.sh"),
-    _case("sourced", "bash c.sh", {"c.sh": ". ./lib.sh\nrun\n", "lib.sh": ""}, named="c.sh", started="lib.sh"),
+    _case("script behind cd", "sh c.sh", {"c.sh": "cd t && ./a.sh\n", "t/a.sh": ""}, named="c.sh t/a.sh"),
+    _case("sourced", "bash c.sh", {"c.sh": ". ./lib.sh\nrun\n", "lib.sh": ""}, named="c.sh lib.sh"),
     _case(
         "functions and case",
         "sh c.sh",
         {"c.sh": "a() {\n  ./a.sh\n}\ncase $1 in\n  b) ./b.sh ;;\nesac\n", "a.sh": "", "b.sh": ""},
-        named="c.sh",
-        started="a.sh b.sh",
+        named="c.sh a.sh b.sh",
     ),
     _case(
         "script with a line that is not understood",
         "bash c.sh",
         {"c.sh": "((i++))\nif true; then\n  ./a.sh\nfi\n", "a.sh": ""},
-        named="c.sh",
-        started="a.sh",
+        named="c.sh a.sh",
     ),
-    _case("started twice", "sh a.sh", {"a.sh": "sh b.sh\n", "b.sh": "sh a.sh\n"}, named="a.sh", started="b.sh"),
+    _case("started twice", "sh a.sh", {"a.sh": "sh b.sh\n", "b.sh": "sh a.sh\n"}, named="a.sh b.sh"),
     _case(
         "checker of a script",
         "sh c.sh",
         {"c.sh": "python tools/verify.py\n", "tools/verify.py": "import json\n"},
         named="c.sh",
-        started="tools/verify.py",
+        script="tools/verify.py",
         before="tools/json.py tools/json/__init__.py",
     ),
     _case(
         "recipe of make",
         "make -s test",
         {"Makefile": _MAKE, "scripts/t.sh": ""},
-        started="scripts/t.sh",
+        named="scripts/t.sh",
         before="GNUmakefile makefile test",
     ),
     _case(
         "recipe of a prerequisite",
         "make",
         {"Makefile": f".PHONY: all test\nall: test\n{_MAKE}", "scripts/t.sh": ""},
-        started="scripts/t.sh",
+        named="scripts/t.sh",
         before="GNUmakefile makefile",
     ),
     _case(
         "included by make",
         "make check",
         {"GNUmakefile": "include rules.mk\n", "rules.mk": "check:\n\ttrue\n"},
-        started="rules.mk",
+        named="rules.mk",
     ),
     _case(
         "script of package.json",
         "npm test",
         {"package.json": '{"scripts": {"test": "npm run unit", "unit": "sh t.sh"}}', "t.sh": ""},
-        started="t.sh",
+        named="t.sh",
     ),
     _case(
         "library beside a script",
         "python tools/check.py",
         {"tools/check.py": _CHECK},
-        named="tools/check.py",
+        script="tools/check.py",
         before="tools/json.py tools/json/__init__.py tools/csv.py tools/csv/__init__.py",
     ),
     _case(
         "package before a module",
         "python -m tools.check",
         {"tools/check.py": ""},
-        named="tools/check.py",
+        script="tools/check.py",
         before="tools/check/__init__.py tools.py",
     ),
+    _case("settings of a linter", "ruff check --config cfg/r.toml .", {"cfg/r.toml": ""}, script="cfg/r.toml"),
+    _case("plugin of a runner", "pytest -p tools.plugin", {"tools/plugin.py": ""}, script="tools/plugin.py"),
+    _case(
+        "expectation",
+        "python a.py > out && diff out want.txt",
+        {"a.py": "", "want.txt": ""},
+        work="a.py",
+        compared="want.txt",
+    ),
+    _case(
+        "expected folder",
+        "sh c.sh",
+        {"c.sh": "cmp -s a golden\ndiff -r out golden\n", "golden/a": ""},
+        named="c.sh",
+        compared="golden/",
+    ),
+    _case("program of the project's tools", "python tools/gen.py", {"tools/gen.py": ""}, named="tools/gen.py"),
+    _case("runner of a framework", "python manage.py test", {"manage.py": ""}, named="manage.py"),
     _case(
         "test runner in the root",
         "python -m unittest tests.test_a",
@@ -102,10 +120,10 @@ ATTACKS = [
 ]
 
 HONEST = [
-    _case("work piped into a comparison", "python app.py | grep -q 3", {"app.py": ""}, compared="app.py"),
-    _case("check piped into a comparison", "sh check.sh | grep ok", {"check.sh": ""}, named="check.sh"),
+    _case("work piped into a comparison", "python app.py | grep -q 3", {"app.py": ""}, work="app.py"),
+    _case("check piped into a comparison", "sh check.sh | grep ok", {"check.sh": ""}, script="check.sh"),
     _case("check piped into a log", "sh c.sh | tee log", {"c.sh": ""}, named="c.sh"),
-    _case("work of a script", "sh check.sh", {"check.sh": "python app.py > out\n", "app.py": ""}, named="check.sh"),
+    _case("work of a script", "sh check.sh", {"check.sh": "python app.py > out\n", "app.py": ""}, script="check.sh"),
     _case(
         "shell work of a script", "sh c.sh", {"c.sh": 'test "$(sh sum.sh)" = 3\nsh sum.sh | diff - x\n', "sum.sh": ""},
         named="c.sh",
@@ -115,12 +133,20 @@ HONEST = [
         "make test",
         {"Makefile": ".PHONY: test\ntest: build\n\tgrep ok out\nbuild:\n\tsh build.sh\n", "build.sh": ""},
         before="GNUmakefile makefile",
+        read="out",
     ),
     _case("other script of package.json", "npm test",
           {"package.json": '{"scripts": {"test": "jest", "build": "sh b.sh"}}', "b.sh": ""}),
     _case("script that the agent writes", "sh tools/new.sh", {"a": ""}),
     _case("module that the agent writes", "python -m app", {"a": ""}),
-    _case("module that a script does not import", "python c.py", {"c.py": "import calc\n"}, named="c.py"),
+    _case("module that a script does not import", "python c.py", {"c.py": "import calc\n"}, work="c.py"),
+    _case("program", "python -m tool --check", {"tool/__main__.py": "", "tool/__init__.py": ""},
+          work="tool/__main__.py tool/__init__.py", before="tool.py"),
+    _case("program of node", "node cli.js | jq .a", {"cli.js": ""}, work="cli.js"),
+    _case("files that are looked at", "cd out && test -f a.txt && grep -q b c.txt && ! grep -q x ../top", {"out/d": ""},
+          read="out/a.txt out/c.txt top"),
+    _case("text that is compared", "cat want.txt | diff - out.txt", {"want.txt": "", "out.txt": ""}, compared="out.txt"),
+    _case("program with uv", "uv run main.py", {"main.py": ""}, work="main.py"),
     _case("runner called directly", "pytest -q", {"tests/test_a.py": "import json\n"}),
 ]  # fmt: skip
 
@@ -138,7 +164,7 @@ def test_roles_of_the_files_of_a_validator(
 def test_a_package_stands_before_the_module_of_a_callable(tmp_path: Path) -> None:
     (tmp_path / "checks.py").touch()
     found = check_files(ValidatorSpec(name="v", python="checks:done"), tmp_path)
-    assert found == {"checks.py": "named", "checks/__init__.py": "before"}
+    assert found == {"checks.py": "script", "checks/__init__.py": "before"}
 
 
 def test_paths_are_those_of_the_folder_in_which_the_validator_runs(tmp_path: Path) -> None:
@@ -146,7 +172,7 @@ def test_paths_are_those_of_the_folder_in_which_the_validator_runs(tmp_path: Pat
     (tmp_path / "sub/Makefile").write_text("test:\n\tsh t/a.sh\n.PHONY: test\n")
     (tmp_path / "sub/t/a.sh").touch()
     found = check_files(ValidatorSpec(name="v", run="make test", cwd="sub"), tmp_path)
-    assert found == {"sub/GNUmakefile": "before", "sub/makefile": "before", "sub/t/a.sh": "started"}
+    assert found == {"sub/GNUmakefile": "before", "sub/makefile": "before", "sub/t/a.sh": "named"}
 
 
 FILES = """
@@ -225,3 +251,33 @@ def test_files_of_a_callable(workspace: Path) -> None:
 
 def test_the_folder_of_the_check_counts(workspace: Path) -> None:
     assert named_paths(ValidatorSpec(run="./check.sh", cwd="sub"), workspace) == ("sub/check.sh",)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_check"),
+    [
+        ("check.sh", True),
+        ("ci/run.py", True),
+        ("tools/verify_all.py", True),
+        ("runTests.js", True),
+        ("bin/run-tests", True),
+        ("spec/main.lua", True),
+        ("acceptance.py", True),
+        ("selfcheck.py", True),
+        ("scripts/lint-docs.sh", True),
+        ("main.py", False),
+        ("latest.py", False),
+        ("contest/run.py", False),
+        ("checksum.py", False),
+        ("specific.py", False),
+        ("tools/gen.py", False),
+    ],
+)
+def test_names_of_checks(path: str, *, is_check: bool) -> None:
+    assert is_named_like_check(path) is is_check
+
+
+@given(st.text(alphabet="abtes_/.-T", max_size=12))
+def test_a_folder_of_checks_makes_everything_in_it_a_check(path: str) -> None:
+    assert is_named_like_check(f"tests/{path}")
+    assert is_named_like_check(path) is is_named_like_check(f"./{path}")

@@ -22,9 +22,10 @@ from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.in_place import InPlace
+from goalrunner.checking.named_by_goal import named_by_goal
 from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.plan import Plan, make_plan
-from goalrunner.checking.protection import ChangedPath, Protection, StartFiles
+from goalrunner.checking.protection import ChangedPath, Protection
 from goalrunner.checking.setup import Setup
 from goalrunner.checking.sides import (
     CheckedChanges,
@@ -34,6 +35,7 @@ from goalrunner.checking.sides import (
     next_side,
     with_endings_on_start,
 )
+from goalrunner.checking.start_files import StartFiles
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.freshness import is_code
@@ -49,8 +51,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import EntryPair, printable_path
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.check_files import scripts_at_start
-from goalrunner.validators.observed_checks import observed_checks
+from goalrunner.validators.observed_checks import observed_checks, started_checks
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.suites import is_environmental, without_space
 
@@ -100,14 +101,19 @@ class CheckRunner:
         self._store = store
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
         self.env = config.command_environ
-        self._specs, scripts = scripts_at_start(goal.validators, workspace, start / "scripts.json")
+        self._started = started_checks(goal.validators, workspace, start / "scripts.json")
+        self._specs = self._started.specs
         self._callables, self._live = config.options.validators, config.options.live
         self._conceals = any(spec.hidden for spec in self._specs) or any(map(is_hidden, self._callables))
         self._final = frozenset(spec.name for spec in self._specs if spec.retries == 0)
         self._outputs = settings.outputs
-        scripts |= goal_file_rule(config.options.goal_file, workspace)
         self._protection = Protection(
-            settings.protect, settings.editable, settings.allow, scripts, setup=bool(settings.setup)
+            settings.protect,
+            settings.editable,
+            settings.allow,
+            self._started.rules | goal_file_rule(config.options.goal_file, workspace),
+            setup=bool(settings.setup),
+            named=named_by_goal((goal.objective, *goal.success_criteria), goal.constraints),
         )
         self._rules: Protection | None = None
         self._observed: object = None
@@ -158,8 +164,8 @@ class CheckRunner:
 
     async def _verify(self, base: Snapshot) -> None:
         """Compare the files that checks rest on with their snapshot, before the agent can change them."""
-        start = await self._start_of(base)
-        await self._store.verify(base, start.protected(self._known_rules()))
+        await self._start_of(base)
+        await self._store.verify(base, self._known_rules().protected())
 
     async def check(
         self,
@@ -311,7 +317,8 @@ class CheckRunner:
         """Return the rules with what the baseline showed."""
         if self._rules is None or self._observed is not self._base.results:
             self._observed = self._base.results
-            self._rules = self._protection.with_observed(observed_checks(self._base.results.values()), self._start)
+            seen = observed_checks(self._base.results.values(), self._started)
+            self._rules = self._protection.with_observed(seen, self._start)
         return self._rules
 
     def protected(self) -> tuple[str, ...]:
@@ -333,7 +340,7 @@ class CheckRunner:
 
     def _held(self) -> frozenset[str]:
         """Return the protected files of the start, without the goal file."""
-        held = self._start.protected(self._known_rules()) if self._start_id else frozenset()
+        held = self._known_rules().protected() if self._start_id else frozenset()
         return held.difference(goal_file_rule(self.config.options.goal_file, self.config.workspace))
 
     def _is_in_snapshot(self, path: str) -> bool:

@@ -33,7 +33,7 @@ from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
-from goalrunner.validators.check_files import scripts_at_start
+from goalrunner.validators.observed_checks import started_checks
 from goalrunner.validators.shell_validator import build_validators
 
 
@@ -73,7 +73,7 @@ def make_parts(
 
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
     """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
-    specs, _ = scripts_at_start(config.goal.validators, config.workspace)
+    specs = started_checks(config.goal.validators, config.workspace).specs
     return tuple(build_validators(specs, launcher, config.command_environ))
 
 

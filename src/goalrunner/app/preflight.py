@@ -18,8 +18,9 @@ from goalrunner.checking.environment import Kind
 from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.overlay import probe, scratch_candidates
-from goalrunner.checking.protection import Protection, StartFiles
+from goalrunner.checking.protection import GOAL_FILE, Protection
 from goalrunner.checking.setup import was_set_up
+from goalrunner.checking.start_files import StartFiles
 from goalrunner.checking.undo import replay
 from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
@@ -30,9 +31,9 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import printable_path
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.check_files import check_files
 from goalrunner.validators.command_lines import missing_program, syntax_error
 from goalrunner.validators.known_failures import unsuited_line
+from goalrunner.validators.observed_checks import observed_checks, started_checks
 from goalrunner.validators.spec_validator import CheckPlace, name_of
 from goalrunner.validators.weaknesses import missing_callable, weaknesses_of
 
@@ -139,7 +140,7 @@ def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
     path = goal_file.resolve() if goal_file is not None else None
     if path is None or not path.is_relative_to(workspace):
         return {}
-    return {path.relative_to(workspace).as_posix(): "the goal file"}
+    return {path.relative_to(workspace).as_posix(): GOAL_FILE}
 
 
 def describe_checks(
@@ -148,12 +149,11 @@ def describe_checks(
     """Yield labels and texts: the kind of environment, protected files, and the classes of ignored files."""
     yield "checked in", checks_line(goal, choice)
     config = goal.workspace
-    roles = (item for spec in goal.validators for item in check_files(spec, workspace).items())
-    scripts = {path: "decides a validator" for path, role in roles if role in ("named", "started")}
-    scripts |= goal_file_rule(goal_file, workspace)
-    protection = Protection(config.protect, config.editable, config.allow, scripts)
+    started = started_checks(goal.validators, workspace)
+    rules = started.rules | goal_file_rule(goal_file, workspace)
+    protection = Protection(config.protect, config.editable, config.allow, rules)
     paths = listed_files(workspace, environ, "--cached", "--others", "--exclude-standard")
-    held = sorted(StartFiles(paths).protected(protection))
+    held = sorted(protection.with_observed(observed_checks((), started), StartFiles(paths)).protected())
     yield "protected", some(protected_groups(held, paths), _NAMED) if held else "no file"
     names = listed_files(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
     ignored = Classifier(workspace, names, config.dependencies)

@@ -12,12 +12,12 @@ from pathlib import Path
 from goalrunner.agents.facts import ways_of
 from goalrunner.app.external_agent import sign_in_finding
 from goalrunner.app.preflight import listed_files
-from goalrunner.checking.protection import is_test
+from goalrunner.checking.start_files import is_test_file
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROGRAM_FOLDERS, PROJECT_RUNNERS
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
-from goalrunner.validators.check_files import make_targets, package_scripts
+from goalrunner.validators.recipes import make_targets, package_scripts
 
 _MOST_FOLDERS = 6  # entries of `editable`; with more source folders, the default protection of tests is enough
 _SOURCES = {"py", "js", "jsx", "ts", "tsx", "mjs", "cjs", "rs", "go", "c", "h", "cc", "cpp", "java", "kt", "rb", "php"}
@@ -84,7 +84,9 @@ def _problems(folder: Path, paths: Iterable[str]) -> Iterator[str]:
 def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Project:
     """Return the project with files at these paths; `has` returns whether a program is installed."""
     names = frozenset(paths)
-    tests = frozenset(path for path in names if is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1]))
+    tests = frozenset(
+        path for path in names if is_test_file(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
+    )
     commands = (*_python(names, tests, read, has), *_others(names, read))
     return Project(tuple({found.command: found for found in commands}.values()), _editable(names, tests), not names)
 

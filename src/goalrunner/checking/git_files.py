@@ -10,9 +10,9 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from goalrunner.checking.configuration import configures_runners
 from goalrunner.checking.environment import File, Layer, lstat, read_whole
 from goalrunner.checking.manifests import check_part
-from goalrunner.checking.protection import configures_runners
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.git import ask_git, content, enclosing

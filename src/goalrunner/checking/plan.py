@@ -15,7 +15,8 @@ from pathlib import Path
 from goalrunner.checking import protection as rules
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
-from goalrunner.checking.protection import ChangedPath, Protection, StartFiles, classify_changes, contents_needed
+from goalrunner.checking.protection import ChangedPath, Protection, classify_changes, contents_needed
+from goalrunner.checking.start_files import StartFiles
 from goalrunner.core.errors import some
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, EntryPair, raw
@@ -72,7 +73,7 @@ async def make_plan(
     changed: Mapping[str, EntryPair],
 ) -> Plan:
     """Plan a check by what `changed` since the start; `changes` are those of files that git ignores."""
-    protection = start.followed(protection)
+    protection = protection.at(start)
     entries = {path: pair for path, pair in changed.items() if not (pair[0] is None and _CACHES.match(path))}
     contents = await store.contents(contents_needed(entries))
     found = classify_changes(protection, start, entries, contents)
@@ -103,7 +104,7 @@ def _ignored_changes(protection: Protection, changes: Changes) -> Iterator[Chang
     """Yield the files that git ignores and that are new or changed. Of those, only strict rules keep original content."""
     for path in changes.changed:
         may_change = protection.is_editable(path) if protection.mode == "editable" else protection.allowed(path)
-        rule = protection.rule(path) or ""
+        rule = protection.describe(path).rule
         if protection.strict:
             allowed = "allow" if may_change else ""
             yield ChangedPath(path, "changed", "data", rule, protected=not allowed, allowed=allowed)
@@ -117,7 +118,7 @@ def _ignored_changes(protection: Protection, changes: Changes) -> Iterator[Chang
 
 def _bytecode(protection: Protection, start: StartFiles, changed: Mapping[str, EntryPair]) -> Iterator[str]:
     """Yield caches of bytecode that may belong to other content: beside protected sources, or written in the run."""
-    sources = (path for path in start.protected(protection) if path.endswith(".py"))
+    sources = (path for path in protection.protected() if path.endswith(".py"))
     folders = {on_disk(folder) for folder in {posixpath.dirname(path) for path in sources}}
     yield from (posixpath.join(folder, CACHE) for folder in folders)
     written = [path for path, (_, new) in changed.items() if new is not None]

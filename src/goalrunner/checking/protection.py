@@ -1,59 +1,25 @@
-"""Which paths have their original content in the check environment, by the goal's keys or by tables of well-known files."""
+"""What each changed path means for the checks: the agent's work, a test, configuration, a script of a check, or data.
+
+The goal's keys come first, then what the baseline showed. Names decide where it showed nothing.
+"""
 
 from __future__ import annotations
 
-import posixpath
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from goalrunner.checking.manifests import check_part
-from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROJECT_RUNNERS, TEST_RUNNERS
-from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.objects import EntryPair
+from goalrunner.checking.configuration import configuration_of, folder_configured, is_python_itself
+from goalrunner.checking.manifests import added_commands, check_part, is_read_in_parts
+from goalrunner.checking.named_by_goal import NamedByGoal
+from goalrunner.checking.start_files import Matcher, ObservedChecks, StartFiles, StartTests, language_of, one_spelling
+from goalrunner.core.tools import PACKAGE_MANAGERS, PROJECT_RUNNERS
+from goalrunner.snapshots.diff import CACHES, Patterns
+from goalrunner.snapshots.objects import Entry, EntryPair
 
 LINK = "120000"
 """git's mode of a symbolic link."""
-
-TESTS = (
-    "test/", "tests/", "spec/", "specs/", "__tests__/", "__snapshots__/", "testdata/", "e2e/", "test_*.py",
-    "*_test.py", "tests.py", "conftest.py", "*_test.go", "*_test.rs", "*_spec.rb", "*_test.rb", "*.test.*",
-    "*.spec.*", "*.e2e.*", "test.js", "test.mjs", "test.cjs", "test.ts", "test.py", "test-*.js", "*.bats",
-    "features/", "*_test.exs", "*_test.dart", "*_test.cc", "*_test.cpp", "*_unittest.cc", "*Spec.scala",
-    "*Test.scala", "*Test.java", "*Tests.java", "*Test.kt", "*Test.php", "*Tests.cs",
-)  # fmt: skip
-"""Tests, as patterns of .gitignore. By default, those that exist at the start have their original content."""
-
-RUNNER_CONFIGURATION = (
-    *(name for runner in TEST_RUNNERS for name in runner.configuration),
-    *MAKEFILES,
-    "pyproject.toml", "setup.cfg", "tox.ini", "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py",
-    "usercustomize.py", "package.json", "karma.conf.*", "ava.config.*", ".nycrc", ".nycrc.*", ".c8rc*",
-    "playwright.config.*", "cypress.config.*", "justfile", ".justfile", "Taskfile.yml", "Taskfile.yaml", "pom.xml",
-    ".mvn/", "*.gradle", "*.gradle.kts", "gradle.properties", "buildSrc/", "gradle/wrapper/", "Directory.Build.*",
-    "*.runsettings", "*.rake", "dart_test.yaml", "CMakeLists.txt", "meson.build", "Rakefile", "composer.json",
-    "deno.json", "deno.jsonc", "bunfig.toml", ".npmrc", "hatch.toml", "tasks.py", "dodo.py", ".bazelrc", "nx.json",
-    "turbo.json", "phpunit.xml", "phpunit.xml.dist", ".rspec",
-)  # fmt: skip
-"""What configures test runners."""
-
-CHECKER_CONFIGURATION = (
-    "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", "pyrightconfig.json",
-    "tsconfig.json", "tsconfig.*.json", "eslint.config.*", ".eslintrc", ".eslintrc.*", ".eslintignore",
-    "biome.json", "biome.jsonc", ".pre-commit-config.yaml", ".importlinter", ".rubocop.yml", "phpstan.neon*",
-    "psalm.xml", ".clang-tidy", ".clang-format", "rustfmt.toml", ".rustfmt.toml", "deny.toml", ".bandit",
-    ".yamllint*", ".stylelintrc*", ".markdownlint*", ".oxlintrc.json", ".shellcheckrc", ".codespellrc",
-    ".prettierrc", ".prettierrc.*", ".prettierignore", "prettier.config.*", ".golangci.*", "clippy.toml",
-    ".clippy.toml", ".gitignore", ".rubocop_todo.yml", "phpstan-baseline.*", "psalm-baseline.xml", "detekt-baseline.xml",
-    "lint-baseline.xml", "mypy-baseline.txt", ".basedpyright/", "eslint-suppressions.json", "ty.toml", "pyrefly.toml",
-)  # fmt: skip
-"""What configures linters and type checkers."""
-
-IGNORE_FILE = ".gitignore"
-"""It configures those checkers that leave out what git ignores, if a validator calls one."""
 
 MANIFESTS = (
     *PACKAGE_MANAGERS.values(), *filter(None, PROJECT_RUNNERS.values()),
@@ -66,24 +32,31 @@ MANIFESTS = (
 )  # fmt: skip
 """Files that decide which packages a set-up command installs."""
 
-_MIXED = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
-"""Manifests that configure test runners as well as linters and type checkers."""
-
-_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
+GOAL_FILE = "the goal file"
+EXISTING_TEST = "existing test"
 CONFIGURATION = "existing configuration of checks"
 NEW_CONFIGURATION = "new configuration of existing checks"
 NEW_LINTING = "new configuration of linters for existing sources"
+INSTALLED_FROM = "installed from by setup"
 BEFORE = "found before a file of validator"
-COMPARED = "output compared by validator"
-"""The beginning of the rule of a script that may be the work itself: validators see it as the agent left it."""
+SCRIPT = "named by validator"
+USED = "used by validator"
+"""The beginning of the rule of a file that a validator names, starts, sources or includes, and whose name is no check's."""
+CHECKED = "checked by validator"
+"""The beginning of the rule of what a validator looks at or starts as the work itself: the operand of `grep`, `test -f`."""
+COMPARED = "compared by validator"
+"""The beginning of the rule of an expectation, such as a file that `diff` reads."""
 
-SOURCE = re.compile(r"\.(py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|cc|cpp|h|hpp|cs|swift|sh)$")
+NAMED_BY_GOAL = "named by the objective"
+_COMPARED_IN_PARTS = frozenset({CONFIGURATION, NEW_CONFIGURATION, NEW_LINTING, ""})
 
 Mode = Literal["default", "protect", "editable"]
-
-
 PathChange = Literal["new", "changed", "deleted"]
 PathKind = Literal["source", "test", "configuration", "script", "data"]
+
+_CACHES = Patterns(CACHES, own=True)
+_IS_MANIFEST = Matcher(MANIFESTS, own=True)
+_TEMPLATE = re.compile(r"(?:^|/)templates/")
 
 
 @dataclass(frozen=True)
@@ -100,48 +73,24 @@ class ChangedPath:
     named: bool = False
     """Whether a validator's line names, starts, sources or includes it."""
     allowed: str = ""
-    """Why the agent may change it, though it is a check: "allow", "named by the objective"; empty if it may not."""
+    """Why it may change, though it is no source: "allow", "editable", "named by the objective"; empty if nothing says so."""
 
     @property
     def is_work(self) -> bool:
         """Whether it stays as the agent left it when everything but the agent's work is put back."""
         return bool(self.allowed) or (self.kind == "source" and not self.protected and not self.named)
 
-
-@dataclass(frozen=True)
-class ObservedChecks:
-    """What the baseline showed of the checks. The default is a start at which nothing was observed."""
-
-    test_files: frozenset[str] = frozenset()
-    """The files from which test runners collected tests."""
-    observed: frozenset[str] = frozenset()
-    """The languages of which all collected tests are known: "python", "go". Names decide for the others."""
-    tools: frozenset[str] = frozenset()
-    """The names of the programs that validators start, and of those that their configuration may start."""
-    runs_tests: bool = True
-    """Whether a validator may run tests; False if all of them only lint or check types."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One protected path that is not as it was at the start, and the rule that protects it."""
-
-    path: str
-    kind: Literal["changed", "deleted", "planted"]
-    rule: str
-
     def __str__(self) -> str:
         """Return one line: `tests/test_a.py (changed; existing test)`."""
-        kind = "new" if self.kind == "planted" else self.kind
-        return f"{self.path} ({kind}; {self.rule})"
+        return f"{self.path} ({self.change}; {self.rule})" if self.rule else f"{self.path} ({self.change})"
 
 
 class Protection:
     """The rules of one run. Patterns are those of .gitignore, matched without regard to case.
 
     `editable`: everything that it does not match is protected. `protect`: what it matches, and the configuration of test
-    runners and checkers. Neither: tests and configuration that exist at the start. `scripts` maps paths that are always
-    protected to the reason (the goal file, what decides a validator). `allow` takes paths out.
+    runners and checkers. Neither: tests and configuration that exist at the start. `scripts` maps the files of checks to
+    their rules; a path that ends with a slash is a folder. `allow` takes paths out.
     """
 
     def __init__(
@@ -152,23 +101,48 @@ class Protection:
         scripts: Mapping[str, str] | None = None,
         *,
         setup: bool = False,
-        below: Mapping[str, str] | None = None,
+        named: NamedByGoal | None = None,
+        seen: ObservedChecks | None = None,
+        start: StartFiles | None = None,
     ) -> None:
         """Create the rules. `setup`: manifests and lock files that a set-up command installs from are protected as well.
 
-        `below` maps folders, in one spelling, to the rule that protects everything in them.
+        `named` is what the goal asks to change by its name, `seen` what the baseline showed of the checks in the files of
+        `start`.
         """
         self.setup = setup
-        self._below = dict(below or {})
         self.protect, self.editable, self.allow = tuple(protect), tuple(editable), tuple(allow)
         self.mode: Mode = "editable" if editable else "protect" if protect else "default"
         """Which of the keys is set."""
         self.strict = self.mode != "default"
         """Whether the goal has `protect` or `editable`."""
         self.scripts = dict(scripts or {})
-        self._protect, self._editable, self._allow = map(_Matcher, (self.protect, self.editable, self.allow))
-        self._scripts = {_folded(path): rule for path, rule in self.scripts.items()}
-        self._ignores = self._scripts.get(IGNORE_FILE, "").startswith(BEFORE)
+        self.named = named or NamedByGoal()
+        self._protect, self._editable, self._allow = map(Matcher, (self.protect, self.editable, self.allow))
+        self._scripts = {one_spelling(path): rule for path, rule in self.scripts.items()}
+        self._start, self._seen = start or StartFiles(()), seen or ObservedChecks()
+        self._tests = StartTests(self._start, self._seen)
+        self._configuration = configuration_of(self._seen.tools)
+        self._held: frozenset[str] | None = None
+        # A pattern that matches nothing, such as a misspelled folder, must not protect less than no pattern.
+        self._leaves_tests = self.mode == "protect" and bool(self._start.matching(self._protect))
+
+    def with_observed(self, seen: ObservedChecks, start: StartFiles) -> Protection:
+        """Return these rules for the files of the start, with what the baseline showed of the checks."""
+        return Protection(
+            self.protect,
+            self.editable,
+            self.allow,
+            self.scripts,
+            setup=self.setup,
+            named=self.named,
+            seen=seen,
+            start=start,
+        )
+
+    def at(self, start: StartFiles) -> Protection:
+        """Return these rules for the files of the start."""
+        return self if self._start is start else self.with_observed(self._seen, start)
 
     def allowed(self, path: str) -> bool:
         """Return whether `allow` takes a path out."""
@@ -178,202 +152,155 @@ class Protection:
         """Return whether the agent may change a path under `editable`; True without that key."""
         return not self.editable or self._editable(path) or self.allowed(path)
 
-    def rule(self, path: str, *, applies: Callable[[str], bool] | None = None) -> str | None:
-        """Return the rule that protects a path, or None; `allow` is not considered.
-
-        `applies` is None for a path that exists at the start; of a new file of configuration it says whether that takes
-        effect on files of the start.
-        """
-        name = _folded(path)
-        if above := next((rule for folder, rule in self._below.items() if name.startswith(f"{folder}/")), None):
-            return above
-        script = self._scripts.get(name, "")
-        if script and not script.startswith((BEFORE, COMPARED)):
-            return script
-        exempt = self.editable if script.startswith(COMPARED) else applies is None
-        return self._by_keys(path, applies) or (None if exempt else script or None)
-
     def is_source_of_checks(self, path: str) -> bool:
         """Return whether a path of the start is a protected test, script or configuration; data and manifests are not."""
-        rule = self.rule(path)
-        is_code = SOURCE.search(path) or rule == CONFIGURATION or path in self.scripts
-        return bool(rule and is_code) and not self.allowed(path) and not _MANIFESTS(path)
+        item = self.describe(path)
+        is_code = language_of(path) is not None or item.kind in ("configuration", "script")
+        return item.protected and is_code and not _IS_MANIFEST(path)
 
-    def _by_keys(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
+    def protected(self) -> frozenset[str]:
+        """Return the paths of the start that are protected, and that `allow` does not take out."""
+        if self._held is None:
+            start = self._start
+            match self.mode:
+                case "editable":
+                    held = start.matching(self._editable, is_wanted=False)
+                case "protect":
+                    held = start.matching(self._protect)
+                case "default":
+                    held = set(self._tests.all)
+            others = (
+                self._tests.all
+                | self._configuration.among(start)
+                | start.below(map(one_spelling, start.links.values()))
+            )
+            others |= start.spelled(lambda name: name in self._scripts)
+            others |= start.matching(_IS_MANIFEST) if self.setup else set()
+            held |= {path for path in others - held if self.describe(path).protected}
+            self._held = frozenset(held - start.matching(self._allow) if self.allow else held)
+        return self._held
+
+    def describe(
+        self, path: str, change: PathChange = "changed", mode: str = "", delivered: ObservedChecks | None = None
+    ) -> ChangedPath:
+        """Return what the change of a path means by its name and place, the baseline, and the goal's keys.
+
+        `mode` is that of git. `delivered` is what the checks showed of the agent's work; it decides about new files.
+        """
+        is_program = mode == "100755" and "." not in path.rpartition("/")[2]
+        is_source = is_program or language_of(path) is not None or _TEMPLATE.search(path) or _IS_MANIFEST(path)
+        item = ChangedPath(path, change, "source" if is_source else "data")
+        if change == "new" and _CACHES.match(path):
+            return replace(item, kind="source")
+        for name in self._start.names_of(path):
+            if found := self._check(name, change, delivered):
+                return self._by_keys(replace(found, path=path))
+        return self._by_keys(item)
+
+    def _check(self, path: str, change: PathChange, delivered: ObservedChecks | None) -> ChangedPath | None:
+        """Return what makes a path a part of the checks, whatever the goal's keys say; None if nothing does."""
+        role = self._role(one_spelling(path))
+        is_named = role.startswith((USED, COMPARED))
+        held = ChangedPath(path, change, "configuration", role, protected=True)
+        if role == GOAL_FILE or (role.startswith(BEFORE) and change == "new"):
+            return held
+        configures, test = self._configuration.of(path, self._start), self._tests.kind(path)
+        if test and change != "new":
+            kind: PathKind = "configuration" if configures == "tests" else test
+            return replace(held, kind=kind, rule=EXISTING_TEST, named=is_named)
+        if role.startswith(SCRIPT):
+            return replace(held, kind="script")
+        if change == "new" and (new := self._new(path, delivered)):
+            return new
+        if configures and change != "new":
+            return replace(held, rule=CONFIGURATION, named=is_named)
+        if self.setup and _IS_MANIFEST(path) and change != "new":
+            return replace(held, rule=INSTALLED_FROM)
+        if role.startswith(CHECKED):
+            return ChangedPath(path, change, "source")
+        if is_named:
+            return ChangedPath(path, change, "data" if role.startswith(COMPARED) else "source", role, named=True)
+        return None
+
+    def _new(self, path: str, delivered: ObservedChecks | None) -> ChangedPath | None:
+        """Return what makes a new path a part of the checks; None if nothing does."""
+        item = ChangedPath(path, "new", "configuration")
+        configures, folder = self._configuration.of(path, self._start), folder_configured(path)
+        if configures in ("tests", "both") and (is_python_itself(path) or folder in self._tests.folders_above):
+            return replace(item, rule=NEW_CONFIGURATION, protected=True)
+        if configures in ("code", "both") and folder in self._start.source_folders:
+            return replace(item, rule=NEW_LINTING, protected=True)
+        if test := self._tests.kind_of_new(path, delivered):
+            return replace(item, kind=test)
+        # In a project without tests, the configuration of a test runner is work.
+        return replace(item, kind="configuration" if self._tests.all else "source") if configures else None
+
+    def _role(self, name: str) -> str:
+        if name in self._scripts:
+            return self._scripts[name]
+        return next((rule for path, rule in self._scripts.items() if path.endswith("/") and name.startswith(path)), "")
+
+    def _by_keys(self, item: ChangedPath) -> ChangedPath:
+        """Return what the goal's keys make of a path. They win over everything but the protection of the goal file."""
+        path, is_new = item.path, item.change == "new"
+        if item.rule == GOAL_FILE:
+            return item
+        is_decisive = item.rule.startswith((SCRIPT, BEFORE)) or (is_new and path not in self.editable)
         match self.mode:
             case "editable" if not self._editable(path):
-                return "not editable"
-            case "editable" if applies is None or path in self.editable:  # new configuration may be named by its path
-                return None
+                item = replace(item, rule="not editable", protected=True)
+            case "editable" if not is_decisive:
+                item = replace(item, rule="", protected=False, named=False, allowed="" if item.is_work else "editable")
             case "protect" if pattern := self._protect.pattern(path):
-                return f'protect = "{pattern}"'
-            case "default" if applies is None and is_test(path):
-                return "existing test"
-            case _ if self.setup and applies is None and _MANIFESTS(path):
-                return "installed from by setup"
+                item = replace(item, rule=f'protect = "{pattern}"', protected=True)
+            case "protect" if item.rule == EXISTING_TEST and item.kind != "configuration" and self._leaves_tests:
+                item = replace(item, rule="", protected=False)
+            case "protect" if item.named:
+                item = replace(item, protected=True)
             case _:
-                return self._configuration(path, applies)
+                pass
+        if not self.allowed(path):
+            return item
+        return replace(item, protected=False, named=False, allowed="" if item.is_work else "allow")
 
-    def _configuration(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
-        if not (configures_runners(path) or _CHECKERS(path)):
-            return None
-        if posixpath.basename(path) == IGNORE_FILE and not self._ignores:
-            return None
-        if applies is None:
-            return CONFIGURATION
-        return NEW_CONFIGURATION if applies(path) else None
+    def compared(self, item: ChangedPath, old: bytes | None, new: bytes | None) -> ChangedPath:
+        """Return what the contents of a changed path and the text of the goal make of it.
 
-    def with_tests(self, files: Iterable[str], start: StartFiles) -> Protection:
-        """Return these rules with the tests of the start, if the goal's own keys name none of its files.
-
-        `files` are those in which tests ran at the start.
+        A manifest is work if only dependencies and metadata differ, and so is what the goal asks to change by its name and
+        no check reads. New configuration and new commands that it names are allowed.
         """
-        if self.editable or start.matching(self._protect):
-            return self
-        # A pattern that matches nothing, such as a misspelled folder, must not protect less than no pattern.
-        tests = start.tests if self.protect else ()
-        others = (path for path in files if not is_test(path))
-        named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
-        return self._with(named | self.scripts)
-
-    def with_observed(self, observed: ObservedChecks, start: StartFiles) -> Protection:
-        """Return these rules with what the baseline showed of the checks."""
-        return self.with_tests(observed.test_files, start)
-
-    def protected(self, start: StartFiles) -> set[str]:
-        """Return the paths of the start that have a rule, and that `allow` does not take out."""
-        match self.mode:
-            case "editable":
-                by_key = start.matching(self._editable, is_wanted=False)
-            case "protect":
-                by_key = start.matching(self._protect)
-            case "default":
-                by_key = set(start.tests)
-        others = (start.matching(_CONFIGURATION) | start.named(self._scripts, self._below)) - by_key
-        protected = by_key.union(path for path in others if self.rule(path))
-        return protected - start.matching(self._allow) if self.allow else protected
-
-    def with_link_targets(self, links: Mapping[str, str]) -> Protection:
-        """Return these rules with what protected links lead to: if `tests` is a link to `suite`, `suite` is protected.
-
-        `links` maps the links of the start to their targets.
-        """
-        scripts, before = dict(self.scripts), -1
-        while self.mode != "editable" and len(scripts) > before:
-            before, now = len(scripts), self._with(scripts)
-            for path, target in links.items():
-                there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-                inside = there not in (".", "..") and not there.startswith(("/", "../"))
-                if inside and (now.rule(path) or now.rule(f"{path}/x")):
-                    scripts.setdefault(there, f'reached through the protected link "{path}"')
-        new = {_folded(path): rule for path, rule in scripts.items() if path not in self.scripts}
-        return self._with(scripts, new) if new else self
-
-    def _with(self, scripts: Mapping[str, str], below: Mapping[str, str] | None = None) -> Protection:
-        return Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup, below=below)
-
-
-class StartFiles:
-    """The paths of the start of a run. What rules need to know about all of them is computed once."""
-
-    def __init__(self, paths: Iterable[str], links: Mapping[str, str] | None = None) -> None:
-        """`links` are the targets of the symbolic links among the paths."""
-        self._sorted = sorted(paths)
-        self.paths = frozenset(self._sorted)
-        self.links = dict(links or {})
-        text = "\n".join(self._sorted)
-        self._spellings = text.lower().split("\n") if text.isascii() else [_folded(path) for path in self._sorted]
-        self._followed: tuple[Protection, Protection] | None = None
-        self._protected: tuple[Protection, frozenset[str]] | None = None
-
-    def matching(self, matcher: _Matcher, *, is_wanted: bool = True) -> set[str]:
-        """Return the paths that match, or with `is_wanted` = False those that do not."""
-        results = matcher.matches(self._spellings)
-        return {path for path, matches in zip(self._sorted, results, strict=False) if matches is is_wanted}
-
-    def named(self, names: Collection[str], folders: Collection[str]) -> set[str]:
-        """Return the paths with one of these names, or below one of the folders; in one spelling."""
-        below = tuple(f"{folder}/" for folder in folders)
-        spelled = zip(self._sorted, self._spellings, strict=False)
-        return {path for path, name in spelled if name in names or (below and name.startswith(below))}
-
-    @cached_property
-    def tests(self) -> tuple[str, ...]:
-        """The tests by their names, sorted."""
-        return tuple(sorted(self.matching(is_test)))
-
-    @cached_property
-    def test_folders(self) -> frozenset[str]:
-        """Every folder that a test lies in, "" for the workspace."""
-        return _folders(self.tests)
-
-    @cached_property
-    def source_folders(self) -> frozenset[str]:
-        """Every folder that source code lies in, "" for the workspace."""
-        return _folders(path for path in self.paths if SOURCE.search(path))
-
-    @cached_property
-    def folders(self) -> frozenset[str]:
-        """Every folder that a file lies in, "" for the workspace."""
-        return _folders(self.paths)
-
-    @cached_property
-    def caches(self) -> list[str]:
-        """The files in caches of bytecode."""
-        return [path for path in self.paths if "__pycache__" in path]
-
-    def followed(self, protection: Protection) -> Protection:
-        """Return the rules with what protected links lead to; computed again only for other rules."""
-        if self._followed is None or self._followed[0] is not protection:
-            self._followed = protection, protection.with_link_targets(self.links)
-        return self._followed[1]
-
-    def protected(self, protection: Protection) -> frozenset[str]:
-        """Return the protected paths; computed again only for other rules."""
-        if self._protected is None or self._protected[0] is not protection:
-            self._protected = protection, frozenset(protection.protected(self))
-        return self._protected[1]
-
-
-def differences(
-    protection: Protection, start: StartFiles, changes: Mapping[str, EntryPair]
-) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
-    """Return the protected paths that differ from the start, sorted: those that count, and those that `allow` takes out."""
-
-    def configures_tests(path: str) -> bool:
-        """Whether it is beside or above tests of the start, or configures Python itself."""
-        at_start = posixpath.basename(path).casefold() in _AT_START
-        return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in start.test_folders)
-
-    def configures(path: str) -> bool:
-        mixed = posixpath.basename(path).casefold() in _MIXED
-        return configures_tests(path) or (
-            (mixed or _CHECKERS(path)) and posixpath.dirname(path) in start.source_folders
-        )
-
-    found: list[Difference] = []
-    for path, (old, new) in sorted(changes.items()):
-        applies = None if old is not None else configures
-        rule = protection.rule(path, applies=applies)
-        if rule is None and any(item is not None and item.mode == LINK for item in (old, new)):
-            rule = protection.rule(f"{path}/x", applies=applies)  # snapshots do not contain files below a link
-        if rule == NEW_CONFIGURATION and not configures_tests(path):
-            rule = NEW_LINTING
-        if rule:
-            found.append(Difference(path, "planted" if old is None else "deleted" if new is None else "changed", rule))
-    free = (item for item in found if protection.allowed(item.path) and item.rule != "the goal file")
-    allowed = [*free, *(item for item in found if item.rule.startswith(COMPARED))]
-    return tuple(item for item in found if item not in allowed), tuple(allowed)
+        is_named = self.named.names(item.path)
+        if item.kind == "configuration" and item.rule in _COMPARED_IN_PARTS:
+            only_linters = item.rule == NEW_LINTING or not self._seen.runs_tests
+            parts = [
+                check_part(item.path, one, only_linters=only_linters, tools=self._seen.tools) for one in (old, new)
+            ]
+            if parts[0] == parts[1]:
+                return replace(item, kind="source", rule="", protected=False, named=False)
+            commands = added_commands(item.path, old, new)
+            is_new = item.change == "new" and is_named
+            if not self.strict and (is_new or (commands and all(map(self.named.names_command, commands)))):
+                return replace(item, protected=False, named=False, allowed=NAMED_BY_GOAL)
+        if is_named and not item.protected and (item.rule.startswith(USED) or (item.kind == "data" and not item.named)):
+            return replace(item, kind="source", rule="", named=False)
+        return item
 
 
 def contents_needed(changes: Mapping[str, EntryPair]) -> dict[str, str]:
-    """Return the ids of the contents that `classify_changes` compares, with their paths."""
+    """Return the ids of the contents that `classify_changes` compares in parts, with their paths."""
     found: dict[str, str] = {}
     for path, change in changes.items():
-        for entry in change if _CONFIGURATION(path) else ():
-            if entry is not None and entry.stored:
-                found[entry.blob] = path
+        if is_read_in_parts(path):
+            found |= {entry.blob: path for entry in change if entry is not None and entry.stored}
     return found
+
+
+def _content(entry: Entry | None, contents: Mapping[str, bytes]) -> bytes | None:
+    """Return what a content is compared by: itself, or its id; None if the file does not exist."""
+    if entry is None:
+        return None
+    content = contents.get(entry.blob, entry.blob.encode())
+    return b"-> " + content if entry.mode == LINK else content
 
 
 def classify_changes(
@@ -383,104 +310,22 @@ def classify_changes(
     contents: Mapping[str, bytes],
     *,
     ignored: Iterable[str] = (),
+    delivered: ObservedChecks | None = None,
 ) -> tuple[ChangedPath, ...]:
     """Return every path that differs from the start, sorted, with what it means for the checks.
 
     `protection` has the goal's keys and what the baseline showed (`with_observed`). `contents` has the kept contents of
-    `contents_needed(changes)`, by their ids. `ignored` are files that git ignores, existed at the start, and changed.
+    `contents_needed(changes)`, by their ids. `ignored` are files that git ignores, existed at the start, and changed: their
+    original content is not kept, so they count as new. `delivered` is what the checks showed of the agent's work.
     """
+    rules = protection.at(start)
     found: list[ChangedPath] = []
-    held, free = differences(protection, start, changes)
-    rules = {item.path: item for item in (*held, *free)}
-    for path, (old, new) in sorted(changes.items()):
+    for path, (old, new) in changes.items():
         change: PathChange = "new" if old is None else "deleted" if new is None else "changed"
-        item = rules.get(path)
-        if item is not None and not _concerns_checks(item, (old, new), contents):
-            item = None
-        if item is None:
-            found.append(ChangedPath(path, change, _kind_by_name(path)))
-            continue
-        allowed = "allow" if protection.allowed(path) and item.rule != "the goal file" else ""
-        compared = item.rule.startswith(COMPARED)
-        kind: PathKind = "source" if compared else _kind_by_rule(item)
-        found.append(ChangedPath(path, change, kind, item.rule, not allowed and not compared, compared, allowed))
-    for path in sorted({*ignored} - changes.keys()):
-        rule = protection.rule(path) or ""
-        allowed = "allow" if rule and protection.allowed(path) else ""
-        is_check = bool(rule) and not allowed
-        found.append(ChangedPath(path, "changed", _kind_by_name(path), rule, is_check, allowed=allowed))
+        modes = [entry.mode for entry in (old, new) if entry is not None]
+        item = rules.describe(path, change, modes[-1], delivered)
+        if LINK in modes and not item.protected:  # snapshots contain no files below a link
+            item = replace(rules.describe(f"{path}/x", change, delivered=delivered), path=path)
+        found.append(rules.compared(item, _content(old, contents), _content(new, contents)))
+    found += [rules.describe(path, "new") for path in {*ignored} - changes.keys()]
     return tuple(sorted(found, key=lambda item: item.path))
-
-
-_COMPARED_IN_PARTS = frozenset({CONFIGURATION, NEW_CONFIGURATION, NEW_LINTING})
-
-
-def _concerns_checks(item: Difference, change: EntryPair, contents: Mapping[str, bytes]) -> bool:
-    """Return whether a change concerns the configuration of checks; a new dependency in a manifest does not."""
-    if item.rule not in _COMPARED_IN_PARTS or any(side is not None and not side.stored for side in change):
-        return True
-    versions = (None if side is None else contents[side.blob] for side in change)
-    old, new = (check_part(item.path, one, only_linters=item.rule == NEW_LINTING) for one in versions)
-    return old != new
-
-
-def _kind_by_rule(item: Difference) -> PathKind:
-    if item.rule in _COMPARED_IN_PARTS:
-        return "configuration"
-    if item.rule == "existing test":
-        return "test"
-    kind = _kind_by_name(item.path)
-    return "script" if "validator" in item.rule and kind == "source" else kind
-
-
-def _kind_by_name(path: str) -> PathKind:
-    if is_test(path):
-        return "test"
-    return "source" if SOURCE.search(path) or _MANIFESTS(path) else "data"
-
-
-def _folders(paths: Iterable[str]) -> frozenset[str]:
-    """Return every folder that one of the paths lies in, "" for the workspace."""
-    found: set[str] = set()
-    for path in paths:
-        folder = posixpath.dirname(path)
-        while folder not in found:
-            found.add(folder)
-            folder = posixpath.dirname(folder)
-    return frozenset(found)
-
-
-class _Matcher:
-    """Patterns that are matched without regard to case and to the form of Unicode."""
-
-    def __init__(self, lines: Sequence[str], *, own: bool = False) -> None:
-        self._given = {_folded(line): line for line in lines}
-        self._patterns = Patterns(tuple(self._given), own=own)
-
-    def __call__(self, path: str) -> bool:
-        return self._patterns.match(_folded(path))
-
-    def matches(self, spellings: Iterable[str]) -> Iterator[bool]:
-        """Return for each path, in one spelling, whether a pattern matches it."""
-        return self._patterns.matches(spellings)
-
-    def pattern(self, path: str) -> str | None:
-        """Return the pattern that matches, as it was written."""
-        line = self._patterns.rule(_folded(path))
-        return None if line is None else self._given[line]
-
-
-def _folded(text: str) -> str:
-    """Return the same text for all spellings that a file system may treat as one name."""
-    text = text.removeprefix("./")
-    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
-
-
-is_test = _Matcher(TESTS, own=True)
-"""Whether a path is a test by its name."""
-configures_runners = _Matcher(RUNNER_CONFIGURATION, own=True)
-"""Whether a path configures a test runner by its name."""
-_CHECKERS = _Matcher(CHECKER_CONFIGURATION, own=True)
-_MANIFESTS = _Matcher(MANIFESTS, own=True)
-_CONFIGURATION = _Matcher((*RUNNER_CONFIGURATION, *CHECKER_CONFIGURATION, *MANIFESTS), own=True)
-"""Whether one of the tables of configuration names a path."""

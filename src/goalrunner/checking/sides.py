@@ -26,7 +26,7 @@ from goalrunner.checking.lost_tests import (
     removed_tests,
     suite_labels,
 )
-from goalrunner.checking.protection import SOURCE, ChangedPath
+from goalrunner.checking.protection import ChangedPath
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedTest
 from goalrunner.core.labels import Label
@@ -147,8 +147,7 @@ def _by_name(results: Sequence[ValidatorResult]) -> Results:
 
 
 def _is_test_file(item: ChangedPath) -> bool:
-    is_code = SOURCE.search(item.path) is not None and not _is_conftest(item)
-    return item.kind == "test" and item.change != "deleted" and is_code
+    return item.kind == "test" and item.change != "deleted" and not _is_conftest(item)
 
 
 def _is_conftest(item: ChangedPath) -> bool:

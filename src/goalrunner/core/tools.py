@@ -26,8 +26,6 @@ class Runner:
     """The option that makes the program a test runner."""
     is_module: bool = False
     """Whether it is only started with `python -m`."""
-    configuration: tuple[str, ...] = ()
-    """Its files, as patterns of .gitignore."""
 
 
 PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
@@ -39,7 +37,6 @@ PYTEST = Runner(
     idle="--collect-only --collectonly --co --version -V -VV --help -h --fixtures --markers --setup-plan --setup-only",
     filters="-k -m --deselect --ignore --ignore-glob",
     varying="--testmon --picked --lf --last-failed",
-    configuration=("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"),
 )
 UNITTEST = Runner(name="unittest", programs="unittest", idle="-h --help", filters="-k", is_module=True)
 JEST = Runner(
@@ -48,7 +45,6 @@ JEST = Runner(
     idle="--listTests --version --showConfig",
     filters="-o -t --testNamePattern --testPathIgnorePatterns --findRelatedTests --selectProjects",
     varying="--onlyChanged --onlyFailures --changedSince --lastCommit",
-    configuration=("jest.config.*", "jest.setup.*", "setupTests.*"),
 )
 VITEST = Runner(
     name="vitest",
@@ -56,14 +52,12 @@ VITEST = Runner(
     idle="list --version",
     filters="-t --testNamePattern --exclude",
     varying="--changed",
-    configuration=("vitest.config.*", "vitest.setup.*", "vitest.workspace.*", "vite.config.*"),
 )
 MOCHA = Runner(
     name="mocha",
     programs="mocha _mocha mocha.js",
     idle="--dry-run --version --help",
     filters="-g --grep -f --fgrep -i --invert",
-    configuration=(".mocharc.*",),
 )
 NODE_TEST = Runner(
     name="node --test",
@@ -78,7 +72,6 @@ CARGO_TEST = Runner(
     idle="--no-run --list",
     filters="--skip",
     commands="test t",
-    configuration=("Cargo.toml", ".cargo/config", ".cargo/config.toml", ".config/nextest.toml"),
 )
 TEST_RUNNERS = (PYTEST, UNITTEST, JEST, VITEST, MOCHA, NODE_TEST, GO_TEST, CARGO_TEST)
 """The test runners whose summaries are understood."""
@@ -86,6 +79,63 @@ TEST_RUNNERS = (PYTEST, UNITTEST, JEST, VITEST, MOCHA, NODE_TEST, GO_TEST, CARGO
 MAKE = frozenset({"make", "gmake"})
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which make looks for them."""
+
+_JAVASCRIPT = ("tsconfig*.json", "jsconfig.json", "setupTests.*", "__mocks__/", ".babelrc*", "babel.config.*", ".npmrc")
+CONFIGURATION: dict[str, tuple[str, ...]] = {
+    "pytest": ("conftest.py", ".coveragerc", "tox.ini"),
+    "coverage": (".coveragerc",),
+    "nox": ("noxfile.py",),
+    "behave": ("environment.py",),
+    "invoke": ("tasks.py",),
+    "inv": ("tasks.py",),
+    "doit": ("dodo.py",),
+    **dict.fromkeys(MAKE, MAKEFILES),
+    "just": ("justfile", ".justfile"),
+    "task": ("Taskfile.*",),
+    "rake": ("Rakefile", "*.rake"),
+    **dict.fromkeys("node npm npx pnpm yarn bun bunx deno tsx ts-node tap tape ava".split(), _JAVASCRIPT),  # noqa: SIM905
+    **dict.fromkeys("jest mocha vitest eslint tsc playwright cypress karma".split(), _JAVASCRIPT),  # noqa: SIM905
+    "vite": ("vite.config.*",),
+    "bun": (*_JAVASCRIPT, "bunfig.toml"),
+    "vitest": (*_JAVASCRIPT, "vite.config.*"),
+    "pyright": ("pyrightconfig.json",),
+    "basedpyright": ("pyrightconfig.json", ".basedpyright/"),
+    "lint-imports": (".importlinter",),
+    "golangci-lint": (".golangci.*",),
+    "cargo": (".cargo/", ".config/nextest.toml", "clippy.toml", ".clippy.toml", "rustfmt.toml", ".rustfmt.toml"),
+    **dict.fromkeys(
+        ("gradle", "gradlew"),
+        ("*.gradle", "*.gradle.kts", "gradle.properties", "buildSrc/", "gradle/", "detekt*.*", "lint-baseline.xml"),
+    ),
+    **dict.fromkeys(("mvn", "mvnw"), ("pom.xml", ".mvn/")),
+    "dotnet": ("Directory.Build.*", "*.runsettings"),
+    **dict.fromkeys(("cmake", "ctest"), ("CMakeLists.txt",)),
+    "meson": ("meson.build",),
+    "bazel": (".bazelrc",),
+    **dict.fromkeys(("dart", "flutter"), ("dart_test.yaml",)),
+}
+"""The files that configure programs, as patterns of .gitignore, beside those that begin with the program's name."""
+
+CONFIGURED_BY_NAME = frozenset(
+    """
+    pytest coverage tox nox hatch behave nose2 jest vitest mocha ava karma nyc c8 playwright cypress tap deno nx turbo
+    phpunit rspec invoke pre-commit prek lefthook lint-staged detekt checkstyle
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Further programs, beside checkers, whose configuration begins with their names: tox.ini, .nycrc, jest.config.js."""
+
+CHECKERS = frozenset(
+    """
+    ruff mypy dmypy pyright basedpyright pylint black isort flake8 bandit lint-imports ty pyrefly codespell vulture deptry
+    interrogate pydocstyle pycodestyle eslint tsc prettier stylelint biome oxlint xo standard jshint golangci-lint gofmt
+    staticcheck shellcheck shfmt yamllint markdownlint markdownlint-cli2 hadolint rubocop phpstan psalm phpcs ktlint
+    clang-tidy clang-format rustfmt clippy swiftlint sqlfluff typos actionlint pre-commit prek
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Linters, formatters and type checkers."""
+
+LEAVE_OUT_IGNORED = frozenset({"ruff", "black", "prettier", "biome", "rg"})
+"""Checkers that leave out what git ignores, so that .gitignore configures them."""
 
 PACKAGE_MANAGERS = {"pnpm": "pnpm-lock.yaml", "yarn": "yarn.lock", "bun": "bun.lock", "npm": "package-lock.json"}
 """Programs that run the scripts of package.json, with their lock files; npm works with those of others as well."""

@@ -1,99 +1,79 @@
-"""The files that make up a check: what its line names, and what its scripts, Makefile and package.json start."""
+"""The files that make up a check: what its line names and starts, directly or through scripts, make and package.json."""
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.checking.protection import BEFORE, COMPARED, IGNORE_FILE
-from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
+from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import Program, programs
-from goalrunner.core.tools import MAKE, MAKEFILES, PACKAGE_MANAGERS, PYTHON_TOOLS, SHELLS
-from goalrunner.records.run_folder import damaged, read_json, write_json
-from goalrunner.validators.spec_validator import variables_named
+from goalrunner.core.tools import (
+    CHECKERS,
+    CONFIGURED_BY_NAME,
+    MAKE,
+    MAKEFILES,
+    PACKAGE_MANAGERS,
+    PYTHON_TOOLS,
+    SHELLS,
+)
+from goalrunner.validators.recipes import (
+    INCLUDE,
+    PHONY,
+    file_text,
+    make_targets,
+    makefile_in,
+    package_scripts,
+    recipes_of,
+)
 
 _INTERPRETERS = SHELLS | frozenset(
     "node deno bun ts-node tsx ruby perl php Rscript source . coverage".split()  # noqa: SIM905
 )
-_CONFIGURED = MAKE | {"pytest", "py.test", "just", "nox", "tox"}
-_OPTIONS = ("-f", "-c", "--file", "--makefile", "--justfile", "--noxfile", "--conf", "--config-file")
+_CONFIGURED = MAKE | CHECKERS | CONFIGURED_BY_NAME | {"py.test", "just"}
+_OPTIONS = (
+    "-f", "-c", "--file", "--makefile", "--justfile", "--noxfile", "--conf", "--config-file", "--config", "--rcfile",
+    "--project",
+)  # fmt: skip
 """Options of these programs whose value is a file that decides what is checked."""
-_LONGEST = 4_000_000
-"""Maximum number of bytes that are read of a file; no script is longer."""
-_TARGET = re.compile(r"^([\w./-][\w./ -]*):(?!=).*$", re.MULTILINE)
-_WORD = re.compile(r"[\w./:-]+")
-_INCLUDE = re.compile(r"^[ ]*-?s?include[ \t]+([^#\n]+)", re.MULTILINE)
-_PHONY = re.compile(r"^\.PHONY[ \t]*:(.*)$", re.MULTILINE)
 _DEEPEST = 3
-_LEAVES_OUT_IGNORED = frozenset({"ruff", "black", "prettier", "biome", "rg"})
 _COMPARES = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "jq"})
-_CHECKS = re.compile(r"(?:^|[_.-])(?:check|test|verify|validate|lint|ci)s?(?:[_.-]|$)", re.IGNORECASE)
+_EXPECTS = frozenset({"diff", "cmp", "comm"})
+_LOOKS_AT = frozenset("grep egrep fgrep rg jq yq test [ [[ cat wc head tail ls stat file".split())  # noqa: SIM905
+_WITH_PATTERN = frozenset({"grep", "egrep", "fgrep", "rg", "jq", "yq"})
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CHECKS = re.compile(
+    r"(?<![a-z])(?:run|smoke|unit|self)?(?:check|test|verify|validate|lint|spec|accept|acceptance|ci)(?:s|ing)?(?![a-z])"
+)
+_TOOLING = re.compile(r"(?:^|/)(?:tools|scripts|hack|devtools|\.\w+)/|(?:^|/)(?:manage|setup)\.py$")
+"""Programs of a project that are not what it delivers."""
 _SHELL = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+(?:\s*,\s*\w+)*)", re.MULTILINE)
 _ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
 _INSTALLED = PYTHON_TOOLS | sys.stdlib_module_names
 
-Role = Literal["named", "compared", "started", "before"]
-"""Why a path belongs to a validator. named: its line names it; compared: its line only compares the path's output, so it
-may be the work itself; started: a script starts it; before: it is missing, and would be found before a file of the check."""
-_STRICT: tuple[Role, ...] = ("before", "compared", "started", "named")
-NAMED: tuple[Role, ...] = ("named", "compared")
-"""The roles of files that the line of a validator names."""
-_RULES: Mapping[Role, str] = {
-    "before": BEFORE,
-    "compared": COMPARED,
-    "started": "started by a script of validator",
-    "named": "named by validator",
-}
-_Row = tuple[tuple[RunVariable, ...], dict[str, Role]]
-"""What a validator's scripts name, and the files that make up its check."""
+Role = Literal["script", "named", "compared", "work", "read", "before"]
+"""Why a path belongs to a validator. script: a check; named: started or included, but not named like a check; compared: an
+expectation; work: the program that is checked; read: `grep` or `test` looks at it; before: it is missing, and would be found
+before a file of the check."""
+STRICTNESS: tuple[Role, ...] = ("before", "read", "work", "compared", "named", "script")
+"""The roles, the strictest last."""
+NAMED: tuple[Role, ...] = ("script", "named", "work")
+"""The roles of files that a validator starts."""
 
 
-def scripts_at_start(
-    specs: Sequence[ValidatorSpec], workspace: Path, record: Path | None = None
-) -> tuple[tuple[ValidatorSpec, ...], dict[str, str]]:
-    """Return the validators with the variables that their scripts name in `pass_env`, and the paths that belong to checks.
-
-    The paths are relative to the workspace; their values are the reasons. The scripts are read once, before the agent
-    works, and kept in the file `record` for a resumed run. Raise RecordError if that file is damaged or cannot be written.
-    """
-    # Paths alone are kept: the name of a validator may be its command line, which may hold a secret.
-    rows: list[_Row] | None = None if record is None else read_json(record, list[_Row])
-    if rows is None:
-        rows = [_look(spec, workspace) for spec in specs]
-        if record is not None:
-            write_json(record, rows)
-    if record is not None and len(rows) != len(specs):
-        raise damaged(record, f"it is about {len(rows)} validators, not {len(specs)}")
-    known: list[ValidatorSpec] = []
-    found: dict[str, tuple[Role, str]] = {}
-    for (variables, roles), spec in zip(rows, specs, strict=True):
-        known.append(spec.model_copy(update={"pass_env": tuple(dict.fromkeys((*spec.pass_env, *variables)))}))
-        for path, role in roles.items():
-            # Another validator may be stricter with a path that this one only compares.
-            if role != "compared" or found.get(path, ("",))[0] not in ("named", "started"):
-                found[path] = role, f'{_RULES[role]} "{spec.name}"'
-    return tuple(known), {path: rule for path, (_, rule) in found.items()}
-
-
-def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
-    roles = check_files(spec, workspace)
-    texts = "\n".join(file_text(workspace / path) for path, role in roles.items() if role in NAMED)
-    return variables_named(texts), roles
-
-
-def _existing(workspace: Path, folder: str, names: Iterable[str]) -> set[str]:
+def _existing(workspace: Path, folder: str, names: Iterable[str], *, folders: bool = False) -> set[str]:
+    """Return those of the names that are files in the workspace, with what they link to; with `folders`, also folders."""
     root = os.path.realpath(workspace)
     paths = [os.path.normpath(os.path.join(root, folder, name)) for name in names]  # noqa: PTH118 - no link is resolved
     files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
-    found = (path for file in files for path in (file, os.path.realpath(file)))
+    found = [path for file in files for path in (file, os.path.realpath(file))]
+    found += [f"{path}/" for path in paths if folders and os.path.isdir(path) and path != root]  # noqa: PTH112
     return {path[len(root) + 1 :].replace(os.sep, "/") for path in found if path.startswith(root + os.sep)}
 
 
@@ -112,12 +92,35 @@ def _files(program: Program) -> Iterator[str]:
         # An option's value may stand before the script, so two words are looked at.
         for word in operands[:1] + [word for word in operands[1:2] if _is_path(word) and not _is_path(operands[0])]:
             yield from (str(word), f"{word.rstrip('/')}/__main__.py")
+
+
+def _settings(program: Program) -> Iterator[str]:
+    """Yield the files that options of a program name as its settings: `make -f X`, `pytest -c X`, `pytest -p plugin`."""
+    rest = program.words[1:]
     for option, following in zip_longest(rest, rest[1:], fillvalue="") if program.name in _CONFIGURED else ():
         name, equals, given = option.partition("=")
         if name in _OPTIONS:
             yield given if equals else following
         elif option[:2] in _OPTIONS:
             yield option[2:]
+        elif option == "-p" and program.name in ("pytest", "py.test"):
+            yield from _module_files(following)
+
+
+def _operands(program: Program) -> list[str]:
+    """Return the paths that a program which looks at files may look at."""
+    words = [
+        word for word in program.words[1:] if re.fullmatch(r"[\w.][\w./+-]*", word) and word not in program.expanded
+    ]
+    return words[1:] if program.name in _WITH_PATTERN and not {"-e", "-f"}.intersection(program.words) else words
+
+
+def _inside(workspace: Path, folder: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield the names as paths in the workspace, if they are no folders there; they need not exist."""
+    for name in names:
+        path = posixpath.normpath(posixpath.join(folder, name))
+        if not path.startswith("../") and not (workspace / path).is_dir():
+            yield path
 
 
 def _is_path(word: str) -> bool:
@@ -131,96 +134,50 @@ def _module_files(module: str) -> Iterator[str]:
     yield from (f"{'/'.join(parts)}.py", f"{'/'.join(parts)}/__main__.py")
 
 
-def makefile_in(folder: Path) -> str:
-    """Return the name of the Makefile that make reads in a folder; empty if there is none."""
-    return next((name for name in MAKEFILES if (folder / name).is_file()), "")
-
-
-def make_targets(text: str) -> dict[str, str]:
-    """Return the targets of a Makefile with their prerequisites and recipes."""
-    found: dict[str, str] = {}
-    starts = [*_TARGET.finditer(text)]
-    for start, end in zip(starts, [*(later.start() for later in starts[1:]), len(text)], strict=False):
-        for name in start[1].split():
-            if not name.startswith("."):
-                found[name] = f"{found.get(name, '')}{text[start.end(1) + 1 : end]}\n"
-    return found
-
-
-def _recipes(text: str, words: Sequence[str]) -> list[str]:
-    """Return the lines of the recipes of a Makefile's targets that words of a command name, or of the first target.
-
-    Prerequisites are followed from targets without a recipe: other ones build what is checked.
-    """
-    parts = make_targets(text)
-    names = [word for word in words if word in parts] or [*parts][:1]
-    found: list[str] = []
-    for name in names:  # grows
-        lines = parts[name].replace("\\\n", " ").split("\n")
-        recipe = [line.lstrip("\t@+- ").replace("$$", "$") for line in lines[1:] if line.startswith("\t")]
-        found += recipe
-        if not recipe:
-            names += [word for word in _WORD.findall(lines[0]) if word in parts and word not in names]
-    return found
-
-
-def package_scripts(text: str) -> dict[str, str]:
-    """Return the scripts of a package.json."""
-    try:
-        scripts = json.loads(text)["scripts"]
-        return {str(name): str(script) for name, script in scripts.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
-def file_text(path: Path) -> str:
-    """Return the text of a file; empty if it cannot be read."""
-    try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            return file.read(_LONGEST).decode(errors="replace")
-    except OSError:
-        return ""
-
-
 def check_files(spec: ValidatorSpec, workspace: Path) -> dict[str, Role]:
-    """Return the workspace-relative paths that decide a validator's result, sorted, each with its role.
+    """Return the workspace-relative paths that a validator starts or compares with, sorted, each with its role.
 
     `./check.sh`, `python tools/check.py`, `python tools` (its __main__.py), `python -m tools.check`, `make -f X`, and what
-    they start; `checks:done` is checks.py, or the package. A link is named together with the file it leads to. What a
-    program merely reads (`mypy src/app.py`) is left out.
+    they start; `checks:done` is checks.py, or the package. A link is named together with the file it leads to. A folder
+    that `diff` reads ends with a slash. What a program merely reads (`mypy src/app.py`) is left out.
     """
-    found = _Found(workspace)
-    found.follow(spec.run or "", spec.cwd)
-    if spec.python is not None:
-        module = spec.python.partition(":")[0]
-        entries = [entry for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        for folder in (spec.cwd, "", *(posixpath.join(spec.cwd, entry) for entry in entries)):
-            found.add("named", _existing(workspace, folder, _module_files(module)))
-        found.add_earlier(module, spec.cwd)
-    return dict(sorted(found.roles.items()))
+    return dict(sorted(FollowedLines(spec, workspace).roles.items()))
 
 
 def lines_followed(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
     """Return the command line of a validator and the texts of scripts, recipes and npm scripts that it leads to."""
-    found = _Found(workspace)
-    found.follow(spec.run or "", spec.cwd)
-    return tuple(line for line, _ in found.read)
+    return tuple(line for line, _ in FollowedLines(spec, workspace).read)
 
 
-class _Found:
-    """The files that a line leads to, with their roles, and the lines that were read."""
+def is_named_like_check(path: str) -> bool:
+    """Return whether the name of a file or of one of its folders says that it checks something."""
+    stem = posixpath.splitext(path)[0]
+    return _CHECKS.search(_CAMEL.sub("_", stem).lower().replace("_", "-")) is not None
 
-    def __init__(self, workspace: Path) -> None:
+
+class FollowedLines:
+    """The lines that a validator runs, directly or through scripts, with their programs, and the files that they lead to."""
+
+    def __init__(self, spec: ValidatorSpec, workspace: Path) -> None:
         self._workspace = workspace
         self.roles: dict[str, Role] = {}
         self.read: dict[tuple[str, str], None] = {}
+        """The lines that were read, with the folder in which they run."""
+        self.programs: list[Program | None] = []
+        """None stands for a line that is not understood, and for a Python callable."""
+        self.follow(spec.run or "", spec.cwd)
+        if spec.python is not None:
+            self.programs.append(None)
+            module = spec.python.partition(":")[0]
+            entries = [entry for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+            for folder in (spec.cwd, "", *(posixpath.join(spec.cwd, entry) for entry in entries)):
+                self.add("script", _existing(self._workspace, folder, _module_files(module)))
+            self.add_earlier(module, spec.cwd)
 
     def add(self, role: Role, paths: Iterable[str]) -> None:
         """Add paths; of several roles of a path, the strictest counts."""
         for path in paths:
-            self.roles[path] = max(role, self.roles.get(path, role), key=_STRICT.index)
+            self.roles[path] = max(role, self.roles.get(path, role), key=STRICTNESS.index)
 
     def follow(self, line: str, folder: str, depth: int = 0) -> None:
         """Follow the programs of a line that runs in a folder of the workspace, and the scripts that they run."""
@@ -228,35 +185,44 @@ class _Found:
             return
         self.read[line, folder] = None
         # A script that is not understood as a whole is read line by line.
-        for program in programs(line) or (found for part in line.splitlines() for found in programs(part)):
+        found = programs(line) or [program for part in line.splitlines() for program in programs(part)]
+        self.programs += found or ([None] if line.strip() else [])
+        for program in found:
             place = posixpath.normpath(posixpath.join(folder, program.folder))
-            if program.name in _LEAVES_OUT_IGNORED:
-                self.add("before", (IGNORE_FILE,))
             if program.module:
                 tests = [word for word in program.words[1:] if word.partition(".")[0].isidentifier()]
                 for module in (program.words[0], *(tests if program.name == "unittest" else ())):
                     self.add_earlier(module, place)
+            if program.name in _EXPECTS:
+                self.add("compared", _existing(self._workspace, place, program.words[1:], folders=True))
+            elif program.name in _LOOKS_AT and not (
+                program.lost and program.lost.instead.partition(" ")[0] in _EXPECTS
+            ):
+                self.add("read", _inside(self._workspace, place, _operands(program)))
             for where in dict.fromkeys((place, folder)):  # a `cd` in a subshell counts as well
+                self.add("script", _existing(self._workspace, where, _settings(program)))
                 for path in sorted(_existing(self._workspace, where, _files(program))):
                     self._take(path, program, where, depth)
             for called in self._called(program, place) if depth < _DEEPEST else ():
                 self.follow(called, place, depth + 1)
 
     def _take(self, path: str, program: Program, folder: str, depth: int) -> None:
-        lost, is_check = program.lost, _CHECKS.search(posixpath.basename(path)) is not None
-        if lost and lost.how == "|" and lost.instead.partition(" ")[0] in _COMPARES:
-            self.add("named" if is_check else "compared", () if depth else (path,))
-            return
+        lost, is_check = program.lost, is_named_like_check(path)
         text = file_text(self._workspace / path)
-        is_shell = program.name in (*SHELLS, "source", ".") or path.endswith(".sh") or _SHELL.match(text) is not None
-        if depth and not (is_shell or is_check):
-            return  # it may be the work itself
-        self.add("started" if depth else "named", (path,))
-        if path.endswith(".py"):
+        is_run_by_shell = program.name in SHELLS | {"source", "."} or path.endswith(".sh")
+        is_shell = is_run_by_shell or ("." not in posixpath.basename(path) and _SHELL.match(text) is not None)
+        is_compared = lost is not None and lost.how == "|" and lost.instead.partition(" ")[0] in _COMPARES
+        if is_check and not (is_compared and depth):
+            self.add("script", (path,))
+        elif not is_compared and (is_shell or (_TOOLING.search(path) and not depth)):
+            self.add("named", (path,))
+        elif not depth:
+            self.add("work", (path,))
+        if path.endswith(".py") and self.roles.get(path) == "script":
             modules = {name for found in _IMPORT.findall(text) for name in re.findall(r"\w+", found)}
             for name in modules & sys.stdlib_module_names:
                 self._add_missing(posixpath.dirname(path), f"{name}.py", f"{name}/__init__.py")
-        if is_shell:
+        if is_shell and not is_compared:
             self.follow(text, folder, depth + 1)
 
     def _called(self, program: Program, folder: str) -> list[str]:
@@ -270,14 +236,14 @@ class _Found:
             return []
         makefile = makefile_in(place)
         text = file_text(place / makefile) if makefile else ""
-        for included in " ".join(_INCLUDE.findall(text)).split():
-            self.add("started", _existing(self._workspace, folder, [included]))
+        for included in " ".join(INCLUDE.findall(text)).split():
+            self.add("named", _existing(self._workspace, folder, [included]))
         if makefile:
             # make does not run a target that is the name of an existing file, unless it is phony.
-            phony = " ".join(_PHONY.findall(text)).split()
+            phony = " ".join(PHONY.findall(text)).split()
             targets = (word for word in words if word in make_targets(text) and word not in phony)
             self._add_missing(folder, *MAKEFILES[: MAKEFILES.index(makefile)], *targets)
-        return _recipes(text, words)
+        return recipes_of(text, words)
 
     def add_earlier(self, module: str, folder: str) -> None:
         """Add files that do not exist and would be imported in place of a module that exists."""

@@ -22,10 +22,11 @@ from goalrunner.core.tools import (
     UNITTEST,
 )
 from goalrunner.core.verdict import CollectedTests, RunnerCount, SuiteRecord, ValidatorResult
-from goalrunner.validators.check_files import file_text, lines_followed
+from goalrunner.validators.check_files import lines_followed
 from goalrunner.validators.collected_tests import together
 from goalrunner.validators.named_tests import GO as GO
 from goalrunner.validators.named_tests import named_tests, started_and_ended
+from goalrunner.validators.recipes import file_text
 from goalrunner.validators.runner_reports import Reports
 from goalrunner.validators.runners import READERS, Call, Summary
 from goalrunner.validators.spec_validator import text_of_end
