@@ -89,7 +89,7 @@ UNDONE: Mapping[str, tuple[tuple[Deed, ...], str]] = {
     ),
     "a file that made it green is removed": (
         (Does("touch conftest.py"), FAKE, Does("rm conftest.py")),
-        "/ changed after o1 began",
+        "./ changed after o1 began",
     ),
     "a file of the start is removed": ((FIX, FAKE, Does("rm tests/test_calc.py")), "tests/ changed after o1 began"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,63 @@ def test_it_says_what_to_send_until_the_goal_is_proven(tmp_path: Path) -> None:
     assert isinstance(done, GoalDone)
     assert (done.outcome.status, done.outcome.iterations) == ("complete", 2)
     assert (Path(done.outcome.run_path) / "outcome.json").exists()
+
+
+FIXED, BROKEN = "return a + b\n", "return a - b\n"
+TESTED = "3 passed in 0.1s"
+
+
+@pytest.mark.parametrize(
+    ("contents", "timed", "complete"),
+    [
+        # An edit, the tests, and what the file is at the end.
+        ((FIXED, FIXED), True, True),
+        ((FIXED, BROKEN), True, False),
+        ((BROKEN, FIXED), True, False),
+        ((FIXED, FIXED), False, False),
+        ((BROKEN, BROKEN), False, True),
+    ],
+)
+def test_a_report_counts_if_nothing_changed_after_its_message(
+    tmp_path: Path, contents: tuple[str, str], timed: bool, complete: bool
+) -> None:
+    """Without a timestamp, the whole round counts. A file that is written once more has changed."""
+    file = tmp_path / "work" / "calc.py"
+    file.parent.mkdir()
+    file.write_text(BROKEN)
+    verdict = judge(("tests pass", [quote("o1", TESTED)]))
+    model = recording(tmp_path / "r.jsonl", *[verdict] * 2)
+    controller = GoalController("make the tests pass", model, workspace=file.parent, max_iterations=1)
+    chat: list[dict[str, Any]] = [{"role": "user", "content": controller.start()}]
+    before, after = contents
+    if before != BROKEN:
+        file.write_text(before)
+    time.sleep(0.05)
+    call, result = tool_turn("c1", "pytest", TESTED)
+    chat += [{**call, "timestamp": time.time()} if timed else call, result]
+    time.sleep(0.02)
+    if after != before:
+        file.write_text(after)
+    done = controller.on_run_finished([*chat, {"role": "assistant", "content": "they pass"}])
+    assert isinstance(done, GoalDone)
+    assert done.outcome.passed is complete, done.outcome.verdict
+
+
+def test_an_edit_that_was_undone_in_the_round_makes_a_report_outdated(tmp_path: Path) -> None:
+    file = tmp_path / "work" / "calc.py"
+    file.parent.mkdir()
+    file.write_text(BROKEN)
+    model = recording(tmp_path / "r.jsonl", judge(("tests pass", [quote("o1", TESTED)])))
+    controller = GoalController("make the tests pass", model, workspace=file.parent, max_iterations=1)
+    chat: list[dict[str, Any]] = [{"role": "user", "content": controller.start()}]
+    file.write_text(FIXED)
+    chat += tool_turn("c1", "pytest", TESTED)
+    file.write_text(BROKEN)
+    done = controller.on_run_finished([*chat, {"role": "assistant", "content": "they pass"}])
+    assert isinstance(done, GoalDone)
+    assert not done.outcome.passed
+    assert done.outcome.verdict is not None
+    assert "calc.py changed in the round in which the calling program reported o1" in done.outcome.verdict.missing
 
 
 def test_what_the_user_wrote_is_recorded_once_and_prompts_are_not(

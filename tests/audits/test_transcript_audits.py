@@ -18,9 +18,9 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
 from tests.support.clocks import deadlines
 from tests.support.recordings import judge, quote, recording
-from tests.transcripts.sessions import FINAL, SESSIONS, TESTS
+from tests.transcripts.sessions import FINAL, SESSIONS, WRITTEN
 
-CITED = judge(("x", [quote("o1", TESTS)]))
+CITED = judge(("x", [quote("o2", WRITTEN)]))
 
 
 def job(folder: Path, name: str, **more: Any) -> AuditJob:

@@ -90,7 +90,20 @@ def test_a_claim_is_never_evidence(session: Session, path: Path) -> None:
     for item in observations(trail):
         for claim in claims(trail):
             assert evidence.check(Citation(observation=item.id, quote=claim)).objection
-    assert not evidence.check(Citation(observation="o1", quote=TESTS)).objection
+    assert not evidence.check(Citation(observation="o2", quote=WRITTEN)).objection
+
+
+@every
+def test_a_result_before_a_later_change_is_stale(session: Session, path: Path) -> None:
+    path.write_text(session.text)
+    trail = read_transcript(path)
+    assert list(trail.stale) == ["o1"]
+    assert trail.stale["o1"].endswith("report.txt changed after o1")
+    request = audit_request(Goal(objective="The tests pass."), trail)
+    checked = Evidence(request).check(Citation(observation="o1", quote=TESTS))
+    assert checked.stale is not None
+    assert checked.objection.startswith("o1 is stale: ")
+    assert read_transcript(path, deliverable="response").stale == {}
 
 
 @every

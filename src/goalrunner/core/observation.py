@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import Field
@@ -182,6 +182,8 @@ class Trail:
     read: Callable[[Observation | Claim], str]
     said: tuple[UserText, ...] = ()
     """What a person wrote to the agent, oldest first, beside the objective."""
+    stale: Mapping[str, str] = field(default_factory=dict)
+    """By id of an observation: why it is outdated, as far as the order of the items shows it."""
 
     def observation(self, identifier: str) -> Observation | None:
         """Return the observation with that id ("o12"), or the newest with that name ("order:O-104"); else None."""

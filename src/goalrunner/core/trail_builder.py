@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from goalrunner.core.call_order import CallOrder, removed_by
 from goalrunner.core.freshness import start_of
 from goalrunner.core.messages import (
     TIMESTAMP,
@@ -47,6 +48,7 @@ _WRITERS = tuple(
     """.split()  # noqa: SIM905 - a table, to be read
 )
 """Endings of the names of tools that write files, in lower case, letters only."""
+_OF_ONE_FILE = (*_WRITERS, "read", "readfile", "view", "viewfile", "openfile", "cat")
 _LOOKS = frozenset({"view", "undo_edit"})
 _PATHS = ("file_path", "filePath", "path", "filename", "absolute_path", "notebook_path", "target_file")
 """Arguments of file tools that name the file."""
@@ -57,7 +59,10 @@ _COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A tool call. `given` are its string arguments; `waiting` is how many calls with its id have no result."""
+    """A tool call. `given` are its string arguments; `waiting` is how many calls with its id have no result.
+
+    `number` is its place among the calls, `path` the only file on which its result depends.
+    """
 
     tool: str = "tool"
     command: str = ""
@@ -66,11 +71,14 @@ class _Call:
     summary: bool = False
     waiting: int = 1
     started: int | None = None
+    number: int = 0
+    path: str = ""
 
     def beside(self, other: _Call) -> _Call:
         """Return what holds for a result of one of two calls with the same id: which of them is not known."""
         given, forgeable = self.given | other.given, self.forgeable or other.forgeable
-        return _Call("tool", "", given, forgeable, self.summary or other.summary, self.waiting + 1)
+        summary, waiting = self.summary or other.summary, self.waiting + 1
+        return _Call("tool", "", given, forgeable, summary, waiting, number=min(self.number, other.number))
 
 
 class TrailBuilder:
@@ -97,6 +105,8 @@ class TrailBuilder:
         self._response: int | None = None  # the index of the last text of the agent itself
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
+        self._order = CallOrder()
+        self._called = 0
         self._round = 0
         self._user_texts: list[UserText] = []
 
@@ -129,6 +139,8 @@ class TrailBuilder:
         `started`: a time before it started, in nanoseconds since 1970, if one is known.
         """
         line = command_of(arguments)
+        self._called += 1
+        self._written.newest.clear()
         for path in writes:
             self.wrote(path)
         before = self._calls.get(identifier)
@@ -139,12 +151,16 @@ class TrailBuilder:
             forgeable=next(iter(writes), "") or self._written.of_call(tool, arguments, line),
             summary=summary or (self._subagents and _letters(tool) in _SUBAGENTS),
             started=started,
+            number=self._called,
+            path="" if line is not None else _only_path(tool, arguments),
         )
+        self._order.changed(self._called, [*self._written.newest, *removed_by(line[:_LONGEST] if line else "")])
         self._calls[identifier] = before.beside(call) if before and before.waiting else call
 
     def wrote(self, path: str) -> None:
         """Note a file that the agent wrote by other means than its tools."""
         self._written.add(path)
+        self._order.changed(self._called, [path])
 
     def tool(self, identifier: str) -> str:
         """Return the tool of a call that waits for its result; empty if there is none."""
@@ -157,7 +173,7 @@ class TrailBuilder:
         It is an observation, except for a sub-agent's report and a result that only repeats an argument (`finish`).
         """
         known = self._calls.pop(identifier, None)
-        call = known or _Call(source_of(clean(tool)) if tool else "tool")
+        call = known or _Call(source_of(clean(tool)) if tool else "tool", number=self._called)
         if known and (identifier or known.waiting > 1):  # a further result with this id belongs to no known call
             given, left = (call.given, call.waiting - 1) if call.waiting > 1 else (frozenset[str](), 0)
             self._calls[identifier] = replace(call, tool="tool", command="", given=given, waiting=left)
@@ -181,6 +197,7 @@ class TrailBuilder:
             started=call.started,
             reported_by=self.reporter,
         )
+        self._order.observed(call.number, item, call.path)
         self._items.append(item)
         self._places.append(self._store(text))
 
@@ -191,7 +208,9 @@ class TrailBuilder:
             response = Observation(id=identifier, source=RESPONSE, facts=(f"round {number}",), round=number)
             self._items[self._response] = response
         stored = trail_with(zip(self._items, self._places, strict=True))
-        return replace(stored, read=lambda item: self._read(stored.read(item)), said=tuple(self._user_texts))
+        stale = self._order.stale() if deliverable == "workspace" else {}
+        said = tuple(self._user_texts)
+        return replace(stored, read=lambda item: self._read(stored.read(item)), said=said, stale=stale)
 
 
 def command_of(arguments: Any) -> str | None:
@@ -235,6 +254,12 @@ def _is_writer(tool: str) -> bool:
     return _letters(tool).endswith(_WRITERS)
 
 
+def _only_path(tool: str, arguments: Any) -> str:
+    """Return the file that a tool reads or writes; empty for a tool that may look at others."""
+    given = arguments if isinstance(arguments, dict) else {}
+    return next(filter(None, map(text, map(given.get, _PATHS))), "") if _letters(tool).endswith(_OF_ONE_FILE) else ""
+
+
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
 _WORDS = re.compile(r"[^\s'\"`=:,;|&<>()\[\]{}$]+")
 _DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
@@ -258,6 +283,8 @@ class WrittenFiles:
 
     def __init__(self) -> None:
         self._by_name: dict[str, set[str]] = {}
+        self.newest: list[str] = []
+        """Those that were added since this list was cleared."""
 
     def __contains__(self, path: str) -> bool:
         """Return whether a path, absolute or relative to a folder that is not known, is one of them."""
@@ -270,6 +297,7 @@ class WrittenFiles:
         path = posixpath.normpath(path)
         if path and path != "." and not _NO_FILE.fullmatch(path):
             self._by_name.setdefault(posixpath.basename(path), set()).add(path)
+            self.newest.append(path)
 
     def of_call(self, tool: str, arguments: Any, command: str | None) -> str:
         """Note what a call writes; return the first file written by the agent whose content its output may show."""

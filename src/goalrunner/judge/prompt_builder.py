@@ -68,6 +68,7 @@ def audit_request(goal: Goal, events: Events, *, success_criteria: Sequence[str]
         trail=events,
         minimum_score=goal.judge.minimum_score,
         require=goal.judge.require,
+        stale=events.stale,
     )
 
 

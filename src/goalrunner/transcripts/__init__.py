@@ -144,7 +144,7 @@ def read_transcript(
     except (UsageError, RecursionError) as error:
         why = error if isinstance(error, UsageError) else source.here("the JSON is nested too deeply")
         raise UsageError(why.message, f"It was read as {name} ({reader.DESCRIPTION}). {why.hint}") from None
-    return SavedTrail(trail.items, trail.read, trail.said, format=name, partial=source.partial)
+    return SavedTrail(trail.items, trail.read, trail.said, trail.stale, format=name, partial=source.partial)
 
 
 def formats() -> list[tuple[str, str]]:

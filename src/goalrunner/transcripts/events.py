@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -252,4 +253,4 @@ class GoalRunReader:
             index.add(record)
         # Nothing is written, so there is nothing to redact.
         artifacts = ArtifactStore(path.with_name("artifacts"), Redactor({}))
-        return index.trail(artifacts.read, partial(read_message, path))
+        return replace(index.trail(artifacts.read, partial(read_message, path)), stale=index.stale)
