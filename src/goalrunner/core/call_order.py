@@ -17,7 +17,7 @@ _GIT = re.compile(
     r"\bgit(?:[ \t]+-\S+)*[ \t]+(?:checkout|switch|restore|reset|stash|apply|am|revert|merge|rebase|pull|clean)\b"
 )
 _PATCH = re.compile(r"(?:^|[;&|(\n])[ \t]*patch\b")
-_OUTSIDE = re.compile(r"/tmp/[^/]+|/(?:dev|proc)/.*")
+_OUTSIDE = re.compile(r"/tmp/[^/]+|/(?:dev|proc)/.*")  # noqa: S108 - a path in a command
 """A file of /tmp itself; a folder in it may be the workspace."""
 
 
