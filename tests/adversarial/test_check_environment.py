@@ -20,7 +20,6 @@ from tests.support.recordings import shell
 from tests.support.workspaces import git
 
 _DONE = (shell("touch done"),)
-_RESTS = "rests on changed files: done"
 kinds = pytest.mark.parametrize("kind", ["overlay", "in-place"])
 
 
@@ -60,7 +59,7 @@ async def test_existing_files_that_a_validator_writes_stay_as_they_are(kind: str
     assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt", "done", *made, "tests"]
     *_, checked = [one.event for one in ending.records if isinstance(one.event, ValidatorsFinished)]
     assert checked.left == tuple(made)
-    assert ending.outcome.labels == (_RESTS, "validators changed files: a.txt")
+    assert ending.outcome.labels == ("validators changed files: a.txt",)
     assert ending.outcome.changes is not None
     assert ending.outcome.changes.files == 1
 
@@ -211,12 +210,37 @@ async def test_configuration_above_the_workspace_is_that_of_the_start(kind: str,
     )
 
 
+@kinds
+async def test_setup_installs_for_checks_and_is_no_change_of_the_agent(kind: str, arena: Arena) -> None:
+    arena.write({".gitignore": "packages/\n", "a.txt": "a\n"})
+    committed(arena)
+    setup = f"mkdir -p packages; cp a.txt packages/a; echo made > tool.txt; echo >> {arena.folder}/calls"
+    goal = _goal("test -e done && test -e packages/a && test -e tool.txt", check=kind, setup=setup)
+    for labels in ((), ("nothing changed",)):
+        ending = await arena.fight(_DONE, **goal)
+        assert ending.how == (*COMPLETE, 1), ending.reasons
+        assert ending.outcome.labels == labels
+    assert (arena.workspace / "packages/a").exists() is (kind == "in-place")
+
+
+@kinds
+async def test_setup_runs_again_when_its_inputs_change(kind: str, arena: Arena) -> None:
+    arena.write({".gitignore": "packages/\n", "package.json": '{"name": "a"}\n'})
+    committed(arena)
+    setup = "mkdir -p packages; cp package.json packages/installed"
+    goal = _goal("grep -q wanted packages/installed", check=kind, setup=setup)
+    work = (shell("""echo '{"name": "a", "dependencies": {"wanted": "1"}}' > package.json"""),)
+    ending = await arena.fight(work, **goal)
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert ending.outcome.labels == ("dependencies changed: package.json",)
+
+
 async def test_a_check_that_renames_a_folder_of_the_start_runs_in_place(arena: Arena) -> None:
     arena.write({"dist/a.txt": "a\n"})
     rename = "python3 -c \"import os; os.rename('dist', 'old')\""
     ending = await arena.fight(_DONE, **_goal(f"test -e done && {rename} && test -e old/a.txt", check="overlay"))
     assert ending.how == (*COMPLETE, 1), ending.reasons
-    assert ending.outcome.labels == (_RESTS, "flaky: check")
+    assert ending.outcome.labels == ("flaky: check",)
     assert (arena.workspace / "dist" / "a.txt").read_text() == "a\n"
     assert (arena.workspace / "old" / "a.txt").exists(), "it is a new file of a check in place"
 
@@ -228,7 +252,7 @@ async def test_a_file_that_a_validator_rewrites_is_named(kind: str, arena: Arena
         _DONE, **_goal("test -e done && sed -i s/bad/good/ a.txt && grep good a.txt", check=kind)
     )
     assert ending.how == (*COMPLETE, 1), ending.reasons
-    assert ending.outcome.labels == (_RESTS, "validators changed files: a.txt")
+    assert ending.outcome.labels == ("validators changed files: a.txt",)
     assert (arena.workspace / "a.txt").read_text() == "bad\n"
 
 
@@ -236,7 +260,7 @@ async def test_a_file_that_a_validator_rewrites_is_named(kind: str, arena: Arena
 @pytest.mark.parametrize("path", ["tests/test_a.py", "pytest.ini"])
 async def test_a_validator_that_rewrites_checks_is_refused_before_round_1(kind: str, path: str, arena: Arena) -> None:
     arena.write({"tests/test_a.py": "def test_a(): pass\n", "pytest.ini": "[pytest]\n", "tests/a.snap": "a\n"})
-    goal = _goal(f"echo '#' >> {path}; echo x >> tests/a.snap", check=kind)
+    goal = _goal(f"python3 -m pytest -q tests && echo '#' >> {path}; echo x >> tests/a.snap", check=kind)
     ending = await arena.fight(_DONE, **goal)
     assert ending.how == ("failed", "environment_failed", 0)
     said = "\n".join(ending.reasons)
@@ -260,7 +284,7 @@ async def test_a_cache_that_a_validator_rewrites_is_not_named(arena: Arena) -> N
     check = "test -e done && echo x > .pytest_cache/v/lastfailed && echo x > .mypy_cache/b"
     ending = await arena.fight(_DONE, **_goal(check, check="overlay"))
     assert ending.how == (*COMPLETE, 1), ending.reasons
-    assert ending.outcome.labels == (_RESTS,)
+    assert ending.outcome.labels == ()
 
 
 @kinds

@@ -504,8 +504,11 @@ def test_allow_takes_paths_out_and_says_which(keys: dict[str, list[str]]) -> Non
 
 def test_setup_protects_what_it_installs_from() -> None:
     base = dict.fromkeys(("requirements.txt", "uv.lock", "web/package-lock.json", "README.md"), "a")
-    found = changes(Protection(setup=True), base, {})
+    found = changes(Protection(["tests/"], setup=True), base, {})
     assert [item.rule for item in found.values() if item.protected] == ["installed from by setup"] * 3
+    assert not any(item.protected for item in changes(Protection(setup=True), base, {}).values())
+    (script,) = changes(Protection(setup=True), {"setup.py": "a"}, {"setup.py": "b"}).values()
+    assert (script.rule, script.protected) == ("installed from by setup", True)
     assert added(Protection(setup=True), "requirements.txt", "a.py").is_work
 
 

@@ -25,7 +25,7 @@ from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.named_by_goal import named_by_goal
 from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.plan import Plan, make_plan
-from goalrunner.checking.protection import ChangedPath, Protection
+from goalrunner.checking.protection import MANIFESTS, ChangedPath, Protection
 from goalrunner.checking.setup import Setup
 from goalrunner.checking.sides import (
     CheckedChanges,
@@ -55,6 +55,7 @@ from goalrunner.validators.observed_checks import observed_checks, started_check
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.suites import is_environmental, without_space
 
+_MANIFESTS = Patterns(MANIFESTS, own=True)
 _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
 
 
@@ -179,7 +180,7 @@ class CheckRunner:
         """Run the validators on `now`, on each side that the decision needs. Raise EnvironmentFailed."""
         await self.remember(base)
         ignored = await self._look()
-        changes = await asyncio.to_thread(self._ignored.compare, ignored)
+        changes = await self._compare(ignored)
         check = self._last = await self._begin(base, now, changes, context)
         plan = await self._refused_in_place(check.plan)
         finished = ValidatorsFinished(
@@ -237,7 +238,7 @@ class CheckRunner:
     async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
         check = self._last
         if check is None or "M" not in check.runs:
-            changes = await asyncio.to_thread(self._ignored.compare, await self._look())
+            changes = await self._compare(await self._look())
             check = self._last = await self._begin(base, now, changes, context)
             await self._run_side(check, "M", hidden=False)
         delivered = check.runs["M"].results
@@ -295,7 +296,10 @@ class CheckRunner:
 
     def _labels(self, check: _Check, ran: Results, changes: Changes) -> list[str]:
         """Return what weakens the results beside what the agent changed in checks."""
-        found = [Label.DEPENDENCIES_CHANGED.about(some(changes.dependencies))] if changes.dependencies else []
+        dependencies = list(changes.dependencies)
+        if self._setup is not None:
+            dependencies += [item.path for item in check.plan.changes if _MANIFESTS.match(item.path)]
+        found = [Label.DEPENDENCIES_CHANGED.about(some(dependencies))] if dependencies else []
         if flaky := dict.fromkeys(name for side in check.runs.values() for name in side.flaky):
             found.append(Label.FLAKY.about(", ".join(flaky)))
         if ran.changed:
@@ -455,6 +459,12 @@ class CheckRunner:
             decided.append((result, output))
             self._flakiness.note(result, where)
         return Results(tuple(decided), tuple(flaky))
+
+    async def _compare(self, look: Classifier) -> Changes:
+        """Return how ignored content that checks see differs from the start. After `setup` they see none of it."""
+        if self._setup is not None and self.environment.kind == "overlay":
+            return Changes()
+        return await asyncio.to_thread(self._ignored.compare, look)
 
     async def _look(self) -> Classifier:
         return await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())

@@ -85,9 +85,9 @@ class OpenEnvironment(ABC):
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the workspace that checks wrote with another content; the workspace keeps its own."""
 
+    @abstractmethod
     async def wrote(self) -> tuple[str, ...]:
-        """Return the files that checks wrote, also those that are new or have the content that they had."""
-        return await self.changed()
+        """Return the files that checks wrote, new ones included."""
 
     def full(self) -> str:
         """Return why nothing can be written here ("no space left in ..."); empty if there is space."""

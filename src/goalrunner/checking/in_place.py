@@ -29,7 +29,7 @@ from goalrunner.checking.journal import HIDDEN, Journal, Move, checks_folder, fo
 from goalrunner.checking.made_files import MadeFiles
 from goalrunner.checking.setup import Setup, activated, record_in_place
 from goalrunner.checking.undo import Undo, UndoWatchdog, undo
-from goalrunner.core.observation import Snapshot
+from goalrunner.core.observation import Change, Snapshot
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
@@ -142,12 +142,18 @@ class InPlaceCheck(OpenEnvironment):
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the snapshot that the check wrote with another content."""
-        assert self.snapshot is not None
         assert self.journal is not None
         moved = {os.path.relpath(move.path, self.path) for move in self.journal.moves}
-        changes = await self._store.changes(self.snapshot, await self._store.snapshot())
-        written = (item.path for item in changes if item.kind == "modified")
-        return tuple(path for path in written if not is_below(os.fsdecode(raw(path)), moved))
+        changes = [item.path for item in await self._changes() if item.kind == "modified"]
+        return tuple(path for path in changes if not is_below(os.fsdecode(raw(path)), moved))
+
+    async def wrote(self) -> tuple[str, ...]:
+        """Return the files that differ from the snapshot or are new."""
+        return tuple(item.path for item in await self._changes() if item.kind in ("added", "modified"))
+
+    async def _changes(self) -> tuple[Change, ...]:
+        assert self.snapshot is not None
+        return await self._store.changes(self.snapshot, await self._store.snapshot())
 
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""

@@ -28,7 +28,7 @@ from goalrunner.checking.environment import (
     to_its_end,
 )
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher, OverlayMount, find_tools, mount_points
-from goalrunner.checking.setup import OPAQUE, KeptProducts, Setup, activated
+from goalrunner.checking.setup import KeptProducts, Setup, activated
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import remove
@@ -71,22 +71,13 @@ class UpperLayer:
     def _plan(self) -> Path:
         return self.folder / "p"
 
-    def entries(self) -> Iterator[tuple[str, int, int]]:
-        """Yield what checks wrote, except plain folders, each with its inode and ctime.
-
-        These are files, links, what hides a live file, and folders that replace a live one.
-        """
-        for folder, folders, names in os.walk(self.files):
-            for path in (Path(folder, name) for name in (*names, *folders)):
-                found, relative = path.lstat(), str(path.relative_to(self.files))
-                if not stat.S_ISDIR(found.st_mode):
-                    yield relative, found.st_ino, found.st_ctime_ns
-                elif (self.layer.root / relative).is_dir() and OPAQUE in os.listxattr(path):
-                    yield relative, found.st_ino, 0
-
     def written(self) -> list[str]:
         """Return the regular files that checks wrote."""
-        return [path for path, *_ in self.entries() if stat.S_ISREG((self.files / path).lstat().st_mode)]
+        found = []
+        for folder, _, names in os.walk(self.files):
+            paths = (Path(folder, name) for name in names)
+            found += [str(path.relative_to(self.files)) for path in paths if stat.S_ISREG(path.lstat().st_mode)]
+        return found
 
     def prepare(self) -> None:
         """Make the folders of the mount, and fill the layer of the plan."""

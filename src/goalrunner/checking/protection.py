@@ -105,7 +105,8 @@ class Protection:
         seen: ObservedChecks | None = None,
         start: StartFiles | None = None,
     ) -> None:
-        """Create the rules. `setup`: manifests and lock files that a set-up command installs from are protected as well.
+        """Create the rules. `setup`: code that a set-up command installs from is protected as well, and under `protect`
+        and `editable` also manifests and lock files.
 
         `named` is what the goal asks to change by its name, `seen` what the baseline showed of the checks in the files of
         `start`.
@@ -214,7 +215,8 @@ class Protection:
             return new
         if configures and change != "new":
             return replace(held, rule=CONFIGURATION, named=is_named)
-        if self.setup and _IS_MANIFEST(path) and change != "new":
+        is_installed_from = self.setup and _IS_MANIFEST(path) and change != "new"
+        if is_installed_from and (self.strict or language_of(path) is not None):  # else a label names the dependencies
             return replace(held, rule=INSTALLED_FROM)
         if role.startswith(CHECKED):
             return ChangedPath(path, change, "source")

@@ -26,7 +26,7 @@ from goalrunner.system.launcher import SHELL, tail_of
 
 SETUP_TIMEOUT = 1_800.0
 """Seconds that `setup` may take."""
-OPAQUE = "user.overlay.opaque"
+_OPAQUE = "user.overlay.opaque"
 """The attribute of a folder in an upper layer that replaces the folder below it."""
 _PREFIX = "setup-"
 _KEPT = 8
@@ -235,8 +235,8 @@ def _remove_changes(files: Path, project: frozenset[str]) -> None:
             info = place.lstat()
             if path in project or stat.S_ISCHR(info.st_mode):
                 remove(place)
-            elif stat.S_ISDIR(info.st_mode) and path in folders_of_project and OPAQUE in os.listxattr(place):
-                os.removexattr(place, OPAQUE)
+            elif stat.S_ISDIR(info.st_mode) and path in folders_of_project and _OPAQUE in os.listxattr(place):
+                os.removexattr(place, _OPAQUE)
 
 
 def _remove_unused(scratch: Path) -> None:
