@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.runner_calls import calls
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.runners import calls, reports_needed
+from goalrunner.validators.runners import reports_needed
 from goalrunner.validators.shell_validator import ShellValidator
 from tests.support.agents import validation
 

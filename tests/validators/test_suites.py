@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.runner_calls import calls
 from goalrunner.core.verdict import SuiteRecord
 from goalrunner.validators.runner_reports import Reports
-from goalrunner.validators.runners import calls
 from goalrunner.validators.suites import Output, SuiteReader, filters_of, names_go_tests, record_of, script_text
 
 OUTPUTS = Path(__file__).parent / "outputs"

@@ -24,7 +24,6 @@ from goalrunner.checking.start_files import StartFiles
 from goalrunner.checking.undo import replay
 from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
-from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import DAEMONS
 from goalrunner.snapshots.diff import CACHES, Patterns
@@ -32,7 +31,6 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import printable_path
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.command_lines import missing_program, syntax_error
-from goalrunner.validators.known_failures import unsuited_line
 from goalrunner.validators.observed_checks import observed_checks, started_checks
 from goalrunner.validators.spec_validator import CheckPlace, name_of
 from goalrunner.validators.weaknesses import missing_callable, weaknesses_of
@@ -208,8 +206,6 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
             first, *more = spec.run.strip().splitlines()
             hint = f"correct this line of the goal file: run = {json.dumps(first + (' ...' if more else ''))}"
             raise ValidatorMissing(f"{name} is not a valid command line for {SHELL}: {why}", hint)
-        if isinstance(spec, ValidatorSpec) and (unsuited := unsuited_line(spec)):
-            raise UsageError(f"{name}: {unsuited[0]}", unsuited[1])
         # What `setup` installs is not there yet.
         if spec.run and spec.expect.exit_code not in _NOT_STARTED and not goal.workspace.setup:
             folder = Path(os.path.realpath(workspace / spec.cwd))

@@ -13,6 +13,7 @@ from goalrunner.core.agent_preset import BudgetName, Protocol
 from goalrunner.core.errors import nearest, quoted, quoted_list
 from goalrunner.core.field_types import Frozen, InnerError, from_file
 from goalrunner.core.labels import REVIEWABLE, begins_with
+from goalrunner.core.runner_calls import why_nameless
 
 ApprovalKind = Literal["complete", "shell", "write", "network", "checks"]
 """Calling the goal complete; running a command; writing a file; counting the agent's versions of existing tests and
@@ -148,6 +149,10 @@ class ValidatorSpec(Frozen):
         for key in ("fixes", "known_failures", "tests"):
             if self.python is not None and getattr(self, key):
                 raise InnerError((key,), "is for run alone, whose test runner names its tests", key=True)
+        for key in ("known_failures", "fixes"):
+            is_alone = key == "known_failures"
+            if getattr(self, key) and (why := why_nameless(self.run or "", alone=is_alone)):
+                raise InnerError((key,), why, key=True)
         return self
 
 

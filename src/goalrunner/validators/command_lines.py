@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalrunner.core.ports import HIDDEN
+from goalrunner.core.runner_calls import calls
 from goalrunner.core.shell_programs import Program, programs
 from goalrunner.core.tools import PROGRAM_FOLDERS, PYTEST, PYTHON_TOOLS
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import CheckPlace
 
 _PLAIN = re.compile(r"[\w.+@%,:/][\w.+@%,:/-]*")

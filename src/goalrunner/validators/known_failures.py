@@ -7,44 +7,17 @@ from pathlib import Path
 
 from goalrunner.core.errors import some
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.tools import JEST, MOCHA, UNITTEST, VITEST
+from goalrunner.core.runner_calls import WITH_NAMES
 from goalrunner.core.verdict import CollectedTests, ValidatorResult
 from goalrunner.validators.collected_tests import TestNames
-from goalrunner.validators.junit_report import writes_junit
-from goalrunner.validators.line_parts import parts_of
-from goalrunner.validators.runners import Call, calls
 
 _TESTS_FAILED = 1
 """The exit code of pytest if tests failed, and nothing else."""
-_WITH_NAMES = "pytest, python -m unittest -v, go test, cargo test or node --test"
 
 
 def is_judged(spec: ValidatorSpec) -> bool:
     """Return whether the tests of a validator decide, rather than its exit code alone."""
     return bool(spec.fixes or spec.known_failures)
-
-
-def unsuited_line(spec: ValidatorSpec) -> tuple[str, str] | None:
-    """Return why `fixes` and `known_failures` cannot work with a command line, and a hint; None if they may."""
-    line = spec.run or ""
-    if not is_judged(spec) or writes_junit(line):
-        return None
-    key = "known_failures" if spec.known_failures else "fixes"
-    nameless = [call.runner.name for call in calls(line) if _only_counts(call)]
-    if nameless:
-        why = f"{key} needs the names of tests, and {nameless[0]} prints only their number"
-        return why, f"write a command of {_WITH_NAMES}, or remove {key}"
-    if spec.known_failures and len(parts_of(line)) > 1:
-        why = "known_failures needs a command that only runs tests: after a test that fails, the rest of the line does not run"
-        return why, "write [[validators]] for each part of the line"
-    return None
-
-
-def _only_counts(call: Call) -> bool:
-    is_verbose = any(
-        word == "--verbose" or (word[:1] == "-" and word[1:2] != "-" and "v" in word) for word in call.arguments
-    )
-    return call.runner in (JEST, VITEST, MOCHA) or (call.runner is UNITTEST and not is_verbose)
 
 
 def judged(base: ValidatorResult | None, now: ValidatorResult, spec: ValidatorSpec) -> ValidatorResult:
@@ -57,7 +30,9 @@ def judged(base: ValidatorResult | None, now: ValidatorResult, spec: ValidatorSp
     if not now.passed and not (spec.known_failures and _is_complete(now)):
         return now
     tests = now.tests or CollectedTests(whole=False)
-    if unfixed := [name for name in spec.fixes if not _passes(name, tests)]:
+    absent = {name for name in spec.fixes if not _matching(name, tests)}
+    unfixed = [f"{name} (not found)" if name in absent else name for name in spec.fixes if not _passes(name, tests)]
+    if unfixed:
         verb = "does" if len(unfixed) == 1 else "do"
         return _red(now, f"{len(unfixed)} of {len(spec.fixes)} tests to fix {verb} not pass: {some(unfixed)}")
     if now.passed:
@@ -94,7 +69,7 @@ def _mistakes(result: ValidatorResult, spec: ValidatorSpec, folder: Path) -> Ite
     tests = result.tests
     if tests is None:
         if result.passed or spec.known_failures:
-            yield f"{key} needs the names of tests, which this command does not give; write one of {_WITH_NAMES}"
+            yield f"{key} needs the names of tests, which this command does not give; write one of {WITH_NAMES}"
         return
     if spec.known_failures and not result.passed and not _is_complete(result):
         how = "remove -x; add --continue-on-collection-errors (pytest) or --no-fail-fast (cargo)"

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from goalrunner.core.runner_calls import Call
 from goalrunner.core.verdict import CollectedTests
 from goalrunner.validators.junit_report import begin_junit, read_junit_reports, writes_junit
 from goalrunner.validators.node_report import read_node_reports, refuses_reporter, starts_node_tests, with_reporter
 from goalrunner.validators.pytest_report import PytestReport, read_reports, reporting
-from goalrunner.validators.runners import Call, reports_needed
+from goalrunner.validators.runners import reports_needed
 
 _PYTEST = re.compile(r"\b(?:pytest|py\.test)\b")
 _UNWATCHED = re.compile(r"\bcoverage\b.*\brun\b|PYTHONPATH\s*[:?+]?=|COVERAGE_PROCESS")

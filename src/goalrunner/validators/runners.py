@@ -1,4 +1,4 @@
-"""Which command lines call the known test runners, and how these sum up a run.
+"""How the known test runners sum up a run.
 
 Every form is anchored to whole lines. The forms are those of pytest 5 to 9, unittest of Python 3.8 to 3.14, jest 27 to
 30, vitest 1 to 4, mocha 8 to 11, node:test of Node 18 to 24, and of the test commands of go and cargo.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from goalrunner.core.shell_programs import Program, programs
+from goalrunner.core.runner_calls import Call
 from goalrunner.core.tools import (
     CARGO_TEST,
     GO_TEST,
@@ -18,10 +18,8 @@ from goalrunner.core.tools import (
     MOCHA,
     NODE_TEST,
     PYTEST,
-    TEST_RUNNERS,
     UNITTEST,
     VITEST,
-    Runner,
 )
 
 
@@ -254,48 +252,6 @@ READERS: dict[str, Callable[[str], Iterator[Summary]]] = {
     CARGO_TEST.name: cargo,
 }
 """What yields the summaries of a runner in an output, in their order."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A runner that a command line calls directly."""
-
-    runner: Runner
-    arguments: tuple[str, ...]
-    program: Program
-
-    @property
-    def tests(self) -> bool:
-        """Whether it is asked to run tests, rather than to list them or to say its version."""
-        return not any(word.partition("=")[0] in self.runner.idle.split() for word in self.arguments)
-
-
-def calls(line: str) -> tuple[Call, ...]:
-    """Return the direct calls of known runners in a line: `pytest -q`, `cd x && A=1 uv run python -m pytest`.
-
-    Calls by a Makefile, a script or another tool are not direct calls.
-    """
-    found: list[Call] = []
-    for program in programs(line):
-        for runner in TEST_RUNNERS:
-            arguments = _arguments_of(runner, program)
-            if arguments is not None:
-                found.append(Call(runner, arguments, program))
-    return tuple(found)
-
-
-def _arguments_of(runner: Runner, program: Program) -> tuple[str, ...] | None:
-    """Return the arguments of a call of a runner; None if the program is not this runner."""
-    if program.name not in runner.programs.split() or (runner.is_module and not program.module):
-        return None
-    arguments = program.words[1:]
-    if arguments[:1] and arguments[0].startswith("+"):  # a toolchain of cargo
-        arguments = arguments[1:]
-    if runner.commands:
-        return arguments[1:] if arguments[:1] and arguments[0] in runner.commands.split() else None
-    if runner.option and runner.option not in arguments:
-        return None
-    return arguments
 
 
 def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:

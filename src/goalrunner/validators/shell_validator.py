@@ -11,6 +11,7 @@ from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
+from goalrunner.core.runner_calls import calls
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import PYTEST, PYTEST_NO_TESTS
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
@@ -20,7 +21,7 @@ from goalrunner.validators.junit_report import copying_command
 from goalrunner.validators.known_failures import judged, judged_at_start
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.runner_reports import Reports, Watch, is_refused, read_all, watch
-from goalrunner.validators.runners import Summary, calls
+from goalrunner.validators.runners import Summary
 from goalrunner.validators.spec_validator import (
     Answer,
     CheckPlace,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from goalrunner.core.runner_calls import Call, calls, parts_of
 from goalrunner.core.tools import GO_TEST, PYTEST
 from goalrunner.core.verdict import CollectedTests, ValidatorResult
-from goalrunner.validators.line_parts import parts_of
 from goalrunner.validators.named_tests import GO
 from goalrunner.validators.runner_reports import Reports
-from goalrunner.validators.runners import Call, calls
 from goalrunner.validators.suites import SuiteReading
 
 _THRESHOLD = re.compile(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.runner_calls import Call
 from goalrunner.core.tools import (
     GO_TEST,
     MAKE,
@@ -28,7 +29,7 @@ from goalrunner.validators.named_tests import GO as GO
 from goalrunner.validators.named_tests import named_tests, started_and_ended
 from goalrunner.validators.recipes import file_text
 from goalrunner.validators.runner_reports import Reports
-from goalrunner.validators.runners import READERS, Call, Summary
+from goalrunner.validators.runners import READERS, Summary
 from goalrunner.validators.spec_validator import text_of_end
 
 _MOST_BYTES = 8_000_000

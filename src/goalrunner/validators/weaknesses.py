@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.runner_calls import calls
 from goalrunner.core.shell_programs import Program, programs
-from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import name_of
 
 

@@ -1,4 +1,4 @@
-"""A command line is split at its top-level `&&`: its parts count as validators of their own."""
+"""The test runners that a command line calls directly, and the parts of a line between its top-level `&&`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,54 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goalrunner.core.shell_lines import Command, UnreadableError, read_line
-from goalrunner.core.tools import Runner
-from goalrunner.validators.runners import Call, calls
+from goalrunner.core.shell_programs import Program, programs
+from goalrunner.core.tools import JEST, MOCHA, TEST_RUNNERS, UNITTEST, VITEST, Runner
 
+WITH_NAMES = "pytest, python -m unittest -v, go test, cargo test or node --test"
 _PREPARING = frozenset({"cd", "export", "source", ".", "set"})
 """Commands after which `&&` begins no new part."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A runner that a command line calls directly."""
+
+    runner: Runner
+    arguments: tuple[str, ...]
+    program: Program
+
+    @property
+    def tests(self) -> bool:
+        """Whether it is asked to run tests, rather than to list them or to say its version."""
+        return not any(word.partition("=")[0] in self.runner.idle.split() for word in self.arguments)
+
+
+def calls(line: str) -> tuple[Call, ...]:
+    """Return the direct calls of known runners in a line: `pytest -q`, `cd x && A=1 uv run python -m pytest`.
+
+    Calls by a Makefile, a script or another tool are not direct calls.
+    """
+    found: list[Call] = []
+    for program in programs(line):
+        for runner in TEST_RUNNERS:
+            arguments = _arguments_of(runner, program)
+            if arguments is not None:
+                found.append(Call(runner, arguments, program))
+    return tuple(found)
+
+
+def _arguments_of(runner: Runner, program: Program) -> tuple[str, ...] | None:
+    """Return the arguments of a call of a runner; None if the program is not this runner."""
+    if program.name not in runner.programs.split() or (runner.is_module and not program.module):
+        return None
+    arguments = program.words[1:]
+    if arguments[:1] and arguments[0].startswith("+"):  # a toolchain of cargo
+        arguments = arguments[1:]
+    if runner.commands:
+        return arguments[1:] if arguments[:1] and arguments[0] in runner.commands.split() else None
+    if runner.option and runner.option not in arguments:
+        return None
+    return arguments
 
 
 @dataclass(frozen=True)
@@ -85,3 +128,22 @@ def _prepares(text: str) -> bool:
     """Return whether a part ends in a command that prepares the next one."""
     commands = _commands(text) or ()
     return bool(commands) and "".join(commands[-1].words[:1]) in _PREPARING
+
+
+def why_nameless(line: str, *, alone: bool) -> str:
+    """Return why the tests of a line are not known by their names; empty if they may be.
+
+    `alone`: nothing else may decide the exit code.
+    """
+    nameless = [call.runner.name for call in calls(line) if _only_counts(call)]
+    if nameless and "junit" not in line.lower():
+        return f"needs the names of tests, and {nameless[0]} prints only their number; use {WITH_NAMES}"
+    if alone and len(parts_of(line)) > 1:
+        return "needs a command that only runs tests; write [[validators]] for each part of the line"
+    return ""
+
+
+def _only_counts(call: Call) -> bool:
+    short = [word for word in call.arguments if word[:1] == "-" and word[1:2] != "-"]
+    is_verbose = "--verbose" in call.arguments or any("v" in word for word in short)
+    return call.runner in (JEST, VITEST, MOCHA) or (call.runner is UNITTEST and not is_verbose)

@@ -1,11 +1,11 @@
-"""Which command lines call a known test runner directly."""
+"""Which command lines call a known test runner directly, and the parts of a line."""
 
 from __future__ import annotations
 
 import pytest
 
+from goalrunner.core.runner_calls import calls, parts_of, why_nameless
 from goalrunner.core.shell_lines import Lost
-from goalrunner.validators.runners import calls
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,48 @@ def test_a_cleared_environment_is_known() -> None:
     assert calls("env -i PATH=/bin pytest")[0].program.clean
     assert calls("python -E -m pytest")[0].program.clean
     assert not calls("python -m pytest")[0].program.clean
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("pytest -q", [("pytest -q", "pytest")]),
+        ("ruff check . && pytest -q", [("ruff check .", ""), ("pytest -q", "pytest")]),
+        ("cd x && pytest", [("cd x && pytest", "pytest")]),
+        (". ./env && set -e && export A=1 && npx jest", [(". ./env && set -e && export A=1 && npx jest", "jest")]),
+        ("cd x && ruff check && pytest", [("cd x && ruff check", ""), ("pytest", "pytest")]),
+        ("pytest && render | diff - golden", [("pytest", "pytest"), ("render | diff - golden", "")]),
+        ("pytest | tee log && true", [("pytest | tee log", ""), ("true", "")]),
+        ("! pytest && true", [("! pytest", ""), ("true", "")]),
+        ("a && b || c", [("a && b || c", "")]),
+        ("a; b && c", [("a; b && c", "")]),
+        ("a & b && c", [("a & b && c", "")]),
+        ("(a && b) && go test ./...", [("(a && b)", ""), ("go test ./...", "go test")]),
+        ("echo 'a && b' && pytest", [("echo 'a && b'", ""), ("pytest", "pytest")]),
+        ("pytest # a && b", [("pytest # a && b", "pytest")]),
+        ("if a && b; then c; fi && d", [("if a && b; then c; fi", ""), ("d", "")]),
+        ("a && 'unclosed", [("a && 'unclosed", "")]),
+    ],
+)
+def test_a_line_is_split_where_programs_follow_each_other(line: str, parts: list[tuple[str, str]]) -> None:
+    assert [(part.text, part.runner.name if part.runner else "") for part in parts_of(line)] == parts
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("pytest -q", ""),
+        ("cd x && go test ./...", ""),
+        ("python -m unittest -v", ""),
+        ("npx jest --reporters=jest-junit", ""),
+        ("make test", ""),
+        ("npx jest", "needs the names of tests, and jest prints only their number"),
+        ("npx vitest run", "needs the names of tests, and vitest prints only their number"),
+        ("python -m unittest", "needs the names of tests, and unittest prints only their number"),
+        ("ruff check && pytest", "needs a command that only runs tests"),
+    ],
+)
+def test_lines_whose_tests_have_no_names_are_known(line: str, why: str) -> None:
+    found = why_nameless(line, alone=True)
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
