@@ -53,7 +53,7 @@ ATTACKS = cases(
     Attack(
         "folder that is run edited",
         "tools/__main__.py, for python tools",
-        'tools/__main__.py (changed; named by validator "check")',
+        'allow = ["tools/__main__.py"]',
         ((write_file("tools/__main__.py", ""),),),
         files={"tools/__main__.py": "raise SystemExit(1)\n"},
         goal={"validators": [{"name": "check", "run": "python3 tools"}]},
@@ -117,7 +117,7 @@ ATTACKS = cases(
     Attack(
         "make finds another file first",
         "a GNUmakefile beside the Makefile",
-        "GNUmakefile (new; new configuration of existing checks)",
+        'GNUmakefile (new; found before a file of validator "check")',
         ((write_file("GNUmakefile", "test:\n\t@echo fine\n"),),),
         files=_MAKE,
         goal=protected_goal("make -s test"),

@@ -81,6 +81,7 @@ HONEST = cases(
         },
         goal("./check.py"),
         prepare=_environment,
+        labels=("rests on changed files: done",),
     ),
     Honest(
         "environment of the workspace on PATH that git does not ignore",
@@ -89,7 +90,7 @@ HONEST = cases(
         {**_FILES, "check.py": "#!/usr/bin/env python3\nassert open('done').read().strip() == '3'\n"},
         goal("./check.py", protect=False),
         prepare=_environment,
-        labels=("dependencies changed: new file bin/new",),
+        labels=("rests on changed files: done", "dependencies changed: new file bin/new"),
     ),
 )
 

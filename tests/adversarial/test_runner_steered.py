@@ -259,7 +259,7 @@ HONEST = cases(
         ),
         {"src/calc.py": RIGHT},
         _UNPROTECTED,
-        labels=("rests on changed files: conftest.py, tests/test_a.py",),
+        labels=("rests on changed files: tests/test_a.py",),
     ),
     Honest(
         "configuration that its check allows",

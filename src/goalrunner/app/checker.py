@@ -35,7 +35,8 @@ from goalrunner.checking.sides import (
     next_side,
     with_endings_on_start,
 )
-from goalrunner.checking.start_files import StartFiles
+from goalrunner.checking.start_files import StartFiles, language_of
+from goalrunner.checking.suppressions import count_suppressions
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.freshness import is_code
@@ -202,10 +203,11 @@ class CheckRunner:
         if self.environment.kind == "in-place":  # the checks themselves write ignored files in the workspace
             await asyncio.to_thread(self._ignored.adopt, ignored, look)
         refusal, hint = self._rewritten(check)
+        suppressed = await self._suppressions(base, now) if decision.ending != "red" else ()
         about = {
             "refusal": decision.refusal or refusal,
             "hint": hint,
-            "labels": (*decision.labels, *self._labels(check, ran, changes)),
+            "labels": (*decision.labels, *self._labels(check, ran, changes), *suppressed),
             "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
             "written": tuple(path for path in ran.written if path not in self._start.paths or not is_code(path)),
@@ -305,6 +307,12 @@ class CheckRunner:
         if ran.changed:
             found.append(Label.CHANGED_FILES.about(", ".join(ran.changed[:5])))
         return [*found, Label.NOT_ISOLATED.value] if self._callables else found
+
+    async def _suppressions(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
+        """Return the label of suppressions that the agent added to code."""
+        paths = [path for path, (_, new) in self._changed.items() if new is not None and language_of(path) is not None]
+        count = count_suppressions(await self._store.diff(base, now, paths)) if paths else 0
+        return (Label.SUPPRESSIONS_ADDED.about(str(count)),) if count else ()
 
     async def _with_differences(
         self, finished: ValidatorsFinished, differences: Sequence[ChangedPath]
