@@ -7,6 +7,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from goalrunner.core.observation import Snapshot
+from goalrunner.snapshots.objects import raw
+from goalrunner.snapshots.store import SnapshotStore
+
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git as a user would, without that user's own configuration; gives the output."""
@@ -46,3 +50,19 @@ def listing(folder: Path) -> dict[str, bytes | str]:
         elif path.is_file():
             found[name] = (b"x " if path.stat().st_mode & 0o100 else b"- ") + path.read_bytes()
     return found
+
+
+async def write_out(store: SnapshotStore, snapshot: Snapshot, folder: Path) -> None:
+    """Write the kept content of a snapshot into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, entry in (await store.entries(snapshot)).items():
+        if not entry.stored:
+            continue
+        content, target = await store.read(snapshot, path), folder / os.fsdecode(raw(path))
+        assert content is not None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if entry.mode == "120000":
+            target.symlink_to(os.fsdecode(content))
+        else:
+            target.write_bytes(content)
+            target.chmod(0o755 if entry.mode == "100755" else 0o644)

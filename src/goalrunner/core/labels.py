@@ -92,7 +92,7 @@ EXPLANATIONS = {
         "COUNT",
     ),
     Label.DEPENDENCIES_CHANGED: Explanation(
-        "Installed packages differ from those at the start of the run.",
+        "Installed packages, or the files that `setup` installs from, differ from those at the start of the run.",
         "Install them before the run, or in `setup`.",
         "PACKAGES",
     ),

@@ -11,18 +11,17 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from goalrunner.core.errors import UsageError, WorkspaceError, os_errors, some
+from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects, user_index
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.file_times import ChangedSince, is_overlay
-from goalrunner.snapshots.files import LARGE, Look, Sorter, content_hash, look_at, manifest
+from goalrunner.snapshots.files import LARGE, Look, Sorter, look_at, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import Entry, PathClaim, object_id, printable_path, raw
@@ -142,44 +141,6 @@ class SnapshotStore(SnapshotReader):
             found = self._ignored[1] if is_known and self._ignored else await index.ignored()
         home = f"{os.path.relpath(self._home, self.workspace)}/"
         return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
-
-    async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
-        """Write a snapshot into an empty folder outside of the workspace.
-
-        Content that the store does not keep is copied from the workspace if it is unchanged there. Otherwise raise
-        WorkspaceError, naming the paths; the caller then removes the folder.
-        """
-        place = folder.resolve()
-        if place.is_relative_to(self.workspace) or self.workspace.is_relative_to(place):
-            raise WorkspaceError(f"{folder} and the workspace {self.workspace} contain each other")
-        with os_errors(f"cannot write a snapshot into {folder}", "", WorkspaceError):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if any(place.iterdir()):
-                raise WorkspaceError(f"{folder} is not empty")
-            arguments = ("-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content")
-            await self._with_new_index(place, *arguments)
-            unstored = sorted((await self.unstored(snapshot)).items())
-            copied = await asyncio.to_thread(lambda: [self._copied(path, entry, place) for path, entry in unstored])
-        if missing := [path for (path, _), is_there in zip(unstored, copied, strict=True) if not is_there]:
-            raise WorkspaceError(
-                f"not kept in the snapshot, and no longer the same in the workspace: {', '.join(missing)}",
-                "add what is large or unreadable to .gitignore",
-            )
-
-    def _copied(self, name: str, entry: Entry, folder: Path) -> bool:
-        """Copy a file without kept content from the workspace; return False if it changed there or cannot be read."""
-        path = raw(name)
-        source, target = os.path.join(self._root, path), os.path.join(os.fsencode(folder), path)
-        try:
-            if not entry.blob or not self._sorter.is_folder(os.path.dirname(path)):
-                return False
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            shutil.copy2(source, target, follow_symlinks=False)
-            if not os.path.islink(target):
-                os.chmod(target, 0o755 if entry.mode == "100755" else 0o644)
-            return content_hash(target, os.lstat(target).st_mode).hex() == entry.blob
-        except (OSError, shutil.Error):
-            return False
 
     async def restore(self, snapshot: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
         """Restore the files of the workspace, or only these `paths`, from a snapshot; return what changed.
