@@ -195,6 +195,32 @@ async def test_tool_results_are_observations_and_the_agents_text_is_none(framewo
     ]
 
 
+@pytest.mark.parametrize(
+    ("commands", "complete"),
+    [
+        (["touch done", "sleep 0.1; cat all.txt"], True),
+        (["touch done", "sleep 0.1; cat all.txt", "sleep 0.1; rm done"], False),
+        (["echo 12 passed > few.txt", "sleep 0.1; cat few.txt", "sleep 0.1; echo 3 passed > few.txt"], False),
+        (["sleep 0.1; touch done; cat all.txt; rm done"], False),
+    ],
+)
+async def test_a_result_counts_in_its_round_if_nothing_changed_after_its_tool_was_started(
+    framework: Framework, workspace: Path, commands: list[str], complete: bool
+) -> None:
+    cited = min(len(commands), 2)
+    shown = says(("it passes", [quote(f"o{cited}", "12 passed")]))
+    with (
+        FakeProvider([*map(run, commands), say("I did it.")], plain=True, fresh=True) as first,
+        FakeProvider([*_before_round_1(framework), shown], plain=True, fresh=True) as second,
+    ):
+        agent = framework.agent(first, workspace)
+        options: dict[str, Any] = {"workspace": workspace, "max_iterations": 1}
+        outcome = await framework.run(agent, "make it pass", framework.judge(second), **options)
+    assert outcome.verdict is not None
+    assert outcome.passed is complete, outcome.verdict.missing
+    assert complete or f"o{cited} is stale" in outcome.verdict.missing or "itself changed" in outcome.verdict.missing
+
+
 async def test_a_verdict_without_a_citation_is_not_complete(framework: Framework, workspace: Path) -> None:
     with (
         FakeProvider([say("All done.")], plain=True) as server,
