@@ -26,6 +26,8 @@ from goalrunner.core.run_state import (
 from goalrunner.core.steps import remaining_steps, with_plan, with_step, with_step_done
 from goalrunner.core.verdict import GoalVerdict, agent_feedback, normalised, obstacle_of, verdict_of
 
+_MOST_ALLOWED = 20
+"""Paths that a line of the goal file names."""
 _MOST_NAMES = 100
 """Names of observations that a state keeps."""
 
@@ -566,9 +568,8 @@ def _refusal_of(state: RunState, changed: events.ChangedChecks) -> str:
     if about is None and state.plan.approvals.checks == "refuse":
         if changed.labels:
             return f"The goal accepts no result with this label: {changed.action}"
-        return "\n".join(
-            ["The goal allows no changes of its checks:", *(f"- restore {path}" for path in changed.paths)]
-        )
+        restored = [f"- restore {path}" for path in changed.paths] or [f"- {test.text}" for test in changed.tests]
+        return "\n".join(["The goal allows no changes of its checks:", *restored])
     refused = (item for item in reversed(state.reviews) if item.key == changed.key and item.decision == "refused")
     return _review_feedback(review) if (review := next(refused, None)) is not None else ""
 
@@ -577,7 +578,7 @@ def _settling(event: events.ValidatorsFinished) -> str:
     """Return what a person can write in the goal file so that the next run accepts what this check did not."""
     changed, is_red = event.changed_checks, any(not result.passed for result in event.results)
     line = changed.hint if changed is not None else ""
-    if changed is None and is_red and event.differing:
+    if changed is None and is_red and 0 < len(event.differing) <= _MOST_ALLOWED:
         line = f"allow = {json.dumps(event.differing, ensure_ascii=False)}"
     return f"to allow these changes in the next run, write under [workspace]: {line}" if line else event.hint
 
@@ -585,7 +586,10 @@ def _settling(event: events.ValidatorsFinished) -> str:
 def _denial(changed: events.ChangedChecks, approval: Approval) -> str:
     """Return the feedback about changed checks that a person did not accept."""
     reason = f" ({approval.reason})" if approval.reason else ""
-    return f"Your changes to {', '.join(changed.paths)} were not accepted{reason}."
+    what = (
+        f"Your changes to {', '.join(changed.paths)} were" if changed.paths else f'A result with "{changed.action}" was'
+    )
+    return f"{what} not accepted{reason}."
 
 
 def _review_feedback(review: events.ChecksReviewed) -> str:
