@@ -52,29 +52,27 @@ class Explanation(NamedTuple):
 
 EXPLANATIONS = {
     Label.CHECKS_CHANGED: Explanation(
-        "Validators used the agent's version, which the judge, a person or `allow` accepted, or which no rule protects.",
-        "Review the changes with `goal diff`; `protect` makes validators use the originals.",
+        "The result rests on the agent's version of these checks, which the goal names or allows, or a review accepted.",
+        "Review them with `goal diff`; `protect` keeps the originals.",
         "PATHS",
     ),
     Label.CHECKS_DIFFER: Explanation(
-        "The agent changed these files of the checks. The validators pass with the originals as well.",
-        "Review the changes with `goal diff`; the last lines print the command that restores the originals.",
+        "The agent changed these files of the checks; the validators pass with the originals as well.",
+        "Review them with `goal diff`; the last lines print the command that restores the originals.",
         "PATHS",
     ),
     Label.TESTS_REMOVED: Explanation(
-        "As many tests of the start are missing or skipped in what the agent left. With the original tests the validators "
-        "pass.",
-        "Review the tests with `goal diff`; `protect` keeps them as they are.",
+        "So many tests of the start are missing or skipped; with them, the validators pass as well.",
+        "Review the tests with `goal diff`; `protect` keeps the originals.",
         "COUNT",
     ),
     Label.RESTS_ON_FILES: Explanation(
-        "The validators pass only with these new or changed files, which are no source and no protected checks.",
-        "Review them with `goal diff`; `protect` makes validators use the originals.",
+        "The validators pass only with these new or changed files, which are neither source nor protected.",
+        "Review them with `goal diff`; `protect` keeps the originals.",
         "PATHS",
     ),
     Label.RESTS_ON_TESTS: Explanation(
-        "The tests pass with the originals; a threshold, such as the coverage, is reached only with the agent's versions of "
-        "these tests.",
+        "A threshold, such as the coverage, is reached only with the agent's versions of these tests.",
         "Review them with `goal diff`.",
         "PATHS",
     ),
@@ -84,10 +82,10 @@ EXPLANATIONS = {
     ),
     Label.PASSED_BEFORE: Explanation(
         "The validators passed before the change, and no new test fails without it.",
-        "Add a test or a validator that fails until the work is done, or a judge.",
+        "Add a test or validator that fails until the work is done, or a judge.",
     ),
     Label.SUPPRESSIONS_ADDED: Explanation(
-        "The change adds as many comments or marks that turn off a check, such as `# noqa`, `type: ignore` or `skip`.",
+        "The change adds so many marks that turn off a check, such as `# noqa`, `type: ignore` or `skip`.",
         "Review them with `goal diff`.",
         "COUNT",
     ),
@@ -98,7 +96,7 @@ EXPLANATIONS = {
     ),
     Label.CHANGED_FILES: Explanation(
         "A validator rewrote these files, as `ruff --fix` does; the workspace was not changed.",
-        "Write a validator that only checks; files that it has to write are `outputs`.",
+        "Use a validator that only checks; files that it has to write are `outputs`.",
         "PATHS",
     ),
     Label.FLAKY: Explanation(
@@ -107,8 +105,8 @@ EXPLANATIONS = {
         "NAMES",
     ),
     Label.NO_TEST_SUMMARY: Explanation(
-        "A test runner printed a summary at the start of the run and does not print one now.",
-        "Let the validator print the summary in each run.",
+        "A test runner printed a summary at the start of the run, and none now.",
+        "Let the validator print it in each run.",
         "NAMES",
     ),
     Label.TESTS_FILTERED: Explanation(
@@ -118,7 +116,7 @@ EXPLANATIONS = {
     ),
     Label.NOT_ISOLATED: Explanation(
         "A Python validator ran in the process of the program that started the run.",
-        'Name it in the goal as `python = "package.module:function"`; it then runs in a process of its own.',
+        'Name it in the goal as `python = "package.module:function"`; it then runs in its own process.',
     ),
     Label.SELF_JUDGED: Explanation(
         "Agent and judge are the same model.",
@@ -129,8 +127,8 @@ EXPLANATIONS = {
         "Install the Stop hook before the session begins.",
     ),
     Label.GOAL_CHANGED: Explanation(
-        "The goal file was changed while the session, or the last run with it, worked; `goal show` shows the goal of this run.",
-        "Check the file with `git diff`; the next run without a further change has no label.",
+        "The goal file was changed while the session or the last run worked.",
+        "Check it with `git diff`; `goal show` shows the goal of this run.",
     ),
     Label.RESTS_ON_REPORTS: Explanation(
         "There is no validator: the evidence is what the agent reports about its own work.",
