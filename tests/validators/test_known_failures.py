@@ -110,7 +110,7 @@ def test_a_failure_is_known_only_if_a_second_run_has_it(tmp_path: Path) -> None:
         (BASE.model_copy(update={"tests": None}), {}, "known_failures needs the names of tests"),
         (result(2, False, old="failed"), {}, "known_failures needs a run of all tests"),
         (result(1, False, old="failed", good=""), {}, "known_failures needs a run of all tests"),
-        (result(2, proves=False, old="passed"), {}, "known_failures needs a run of all tests"),
+        (result(2, proves=False, old="failed"), {}, "known_failures needs a command that only runs tests"),
         (
             BASE,
             {"fixes": ("test_a.py::test_new",)},

@@ -253,6 +253,18 @@ async def test_a_pytest_that_selects_no_test_passes_only_if_tests_are_optional(w
     assert not (await check(workspace, RED, "pytest -q -k test_r", optional=True)).passed
 
 
+async def test_a_pytest_of_a_script_that_is_ended_early_is_red(workspace: Path) -> None:
+    result = await check(
+        workspace, {**LEAVES, "check.sh": "python -m pytest -q; pytest tests/test_a.py\n"}, "sh check.sh"
+    )
+    assert (result.passed, result.summary) == (
+        False,
+        "exit 0, but a pytest began and did not report its end (os._exit in the code under test?)",
+    )
+    assert result.tests is not None
+    assert not result.tests.whole
+
+
 async def test_a_script_may_want_a_failure(workspace: Path) -> None:
     script = "! pytest -q tests/test_r.py && pytest -q tests/test_a.py\n"
     assert (await check(workspace, {**RED, "check.sh": script}, "sh check.sh")).passed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from goalrunner.core.tools import CARGO_TEST, GO_TEST, UNITTEST
@@ -145,6 +146,7 @@ def unittest_tests(output: str, workspace: Path, folders: Sequence[Path]) -> Col
     A module that is found in none of the folders is the file of its id.
     """
     found = TestNames()
+    place_of = cache(partial(file_of_module, workspace=workspace, folders=folders))
     begin, number = 0, 0
     for summary in _UNITTEST_RAN.finditer(output):
         number += int(summary[1])
@@ -152,11 +154,11 @@ def unittest_tests(output: str, workspace: Path, folders: Sequence[Path]) -> Col
         failed = {(method, _class_of(where, method)) for method, where in _UNITTEST_FAILURE.findall(text)}
         for method, where, ending in _unittest_endings(text):
             if where.startswith(_UNLOADED):
-                found.add(file_of_module(method, workspace, folders)[0], "failed")
+                found.add(place_of(method)[0], "failed")
                 found.whole = False
                 continue
             holder = _class_of(where, method)
-            file, rest = file_of_module(holder, workspace, folders)
+            file, rest = place_of(holder)
             is_failed = (method, holder) in failed
             found.add("::".join(filter(None, (file, rest, method))), "failed" if is_failed else ending)
     if not found.endings:

@@ -47,6 +47,21 @@ def _note_skip(report: Any) -> None:
         _skipped_at[_plain(report.nodeid)] = _plain(os.path.abspath(str(report.longrepr[0])))  # noqa: PTH100
 
 
+def _is_watched(session: Any) -> bool:
+    """Return whether this process reports; a worker of pytest-xdist and a forked test leave it to their parent."""
+    return not hasattr(session.config, "workerinput") and os.getpid() == _PROCESS
+
+
+def _path(ending: str) -> str:
+    return os.path.join(_FOLDER, f"{_PROCESS}{ending}")  # noqa: PTH118
+
+
+def pytest_sessionstart(session: Any) -> None:
+    """Record that the run began."""
+    if _is_watched(session):
+        open(_path(".began"), "w").close()  # noqa: PTH123
+
+
 def pytest_collection_finish(session: Any) -> None:
     """Record the selected tests; a controller of pytest-xdist has none of its own."""
     for item in session.items:
@@ -93,8 +108,8 @@ def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
 
 
 def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
-    """Write what was seen, whole or not at all; a worker of pytest-xdist and a forked test leave it to their parent."""
-    if hasattr(session.config, "workerinput") or os.getpid() != _PROCESS:
+    """Write what was seen, whole or not at all."""
+    if not _is_watched(session):
         return
     content = {
         "root": _plain(str(getattr(session.config, "rootpath", None) or session.config.rootdir)),
@@ -105,10 +120,9 @@ def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
         "cut_short": bool(session.shouldstop or session.shouldfail),
         "exit_status": int(exitstatus),
     }
-    path = os.path.join(_FOLDER, f"{_PROCESS}.json")  # noqa: PTH118
-    with open(path + ".part", "w", encoding="ascii") as sink:  # noqa: PTH123
+    with open(_path(".part"), "w", encoding="ascii") as sink:  # noqa: PTH123
         json.dump(content, sink)
-    os.replace(path + ".part", path)  # noqa: PTH105
+    os.replace(_path(".part"), _path(".json"))  # noqa: PTH105
 
 
 _put_back("PYTEST_PLUGINS", ",", __name__)

@@ -63,6 +63,8 @@ class PytestReport:
     """Why pytest ended before its last test."""
     unreadable: str = ""
     """Why a file cannot be read."""
+    cut_off: int = 0
+    """Processes that began and did not report."""
     exit_statuses: tuple[int, ...] = ()
     """The exit codes of the processes, by which their tests are explained."""
 
@@ -91,6 +93,8 @@ class PytestReport:
             return f"its report has {self.failed} failed"
         if self.stopped:
             return f"pytest was stopped before its end: {self.stopped}"
+        if self.cut_off and not needed:
+            return "a pytest began and did not report its end (os._exit in the code under test?)"
         if self.files < needed:
             ended = "was ended early (os._exit in the code under test?)"
             return f"no pytest reported to the runner: it was not started, {ended}, or something else ran in its place"
@@ -115,8 +119,9 @@ def read_reports(folder: Path, workspace: Path, needed: int = 0) -> PytestReport
         statuses.append(content.exit_status)
         stopped = stopped or content.stopped
         _add(found, content, workspace)
-    found.whole = found.whole and len(statuses) >= needed
-    return PytestReport(len(statuses), found.collected, stopped, exit_statuses=tuple(statuses))
+    cut_off = max(len([*folder.glob("*.began")]) - len(statuses), 0)
+    found.whole = found.whole and len(statuses) >= needed and not cut_off
+    return PytestReport(len(statuses), found.collected, stopped, cut_off=cut_off, exit_statuses=tuple(statuses))
 
 
 def _add(found: TestNames, content: _File, workspace: Path) -> None:

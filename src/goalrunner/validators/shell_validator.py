@@ -61,7 +61,7 @@ def contradiction(
     `optional`: no test need run.
     """
     report, output = reports.pytest, reading.output
-    if report is not None and reports.is_direct and (problem := report.problem(reports.needed)):
+    if report is not None and (reports.is_direct or report.cut_off) and (problem := report.problem(reports.needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
     failing = [*_at_the_end(line, output), *_of_calls(line, output, has_report=reports.has_pytest)]
     if failing:
