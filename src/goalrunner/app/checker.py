@@ -120,6 +120,7 @@ class CheckRunner:
         self._rules: Protection | None = None
         self._observed: object = None
         self._last: _Check | None = None
+        self._reviewed: ChangedChecks | None = None
         self._ignored = IgnoredContent(
             workspace,
             start / "ignored",
@@ -292,9 +293,12 @@ class CheckRunner:
         )
         if key in approved:
             return delivered, Decision("complete", "M", (changed.label(approved[key]), *decision.labels)), None
-        on_start = await self._run_side(check, "N", hidden=False)
-        tests = with_endings_on_start(decision.tests, on_start.results)
-        return check.runs[decision.side], decision, changed.model_copy(update={"tests": tests})
+        if self._reviewed is None or self._reviewed.key != key:
+            on_start = await self._run_side(check, "N", hidden=False)
+            tests = with_endings_on_start(decision.tests, on_start.results)
+            self._reviewed = changed.model_copy(update={"tests": tests})
+        again = changed.model_copy(update={"tests": self._reviewed.tests})
+        return check.runs[decision.side], decision, again
 
     def _labels(self, check: _Check, ran: Results, changes: Changes) -> list[str]:
         """Return what weakens the results beside what the agent changed in checks."""

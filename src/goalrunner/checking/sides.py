@@ -11,6 +11,7 @@ import json
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from goalrunner.checking.lost_tests import (
@@ -60,7 +61,7 @@ class CheckedChanges:
             case "M":
                 return ()
             case "N":
-                return tuple(item for item in changes if item.is_work)
+                return tuple(item for item in self.changes if item.is_work and item.kind == "source")
             case "O":
                 return tuple(item for item in changes if item.protected)
             case "B":
@@ -89,9 +90,13 @@ class CheckedChanges:
 
     def is_by_agent(self, path: str) -> bool:
         """Return whether a file is the agent's on a side with original checks."""
-        originals = {item.path for item in self.put_back("O")}
-        changed = (item.path for item in self.changes if item.path not in originals)
-        return any(path == name or path.startswith(f"{name}/") for name in changed) or self.may_change(path)
+        above = path.split("/")
+        names = ("/".join(above[:length]) for length in range(1, len(above) + 1))
+        return any(name in self._by_agent for name in names) or self.may_change(path)
+
+    @cached_property
+    def _by_agent(self) -> frozenset[str]:
+        return frozenset(item.path for item in self.changes if item.allowed or not item.protected)
 
 
 @dataclass(frozen=True)
@@ -200,7 +205,7 @@ def _review(case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str
     files = (
         file_of(item.test) for item in tests if item.change in ("lost", "skipped") and (item.start or "::" in item.test)
     )
-    allow = dict.fromkeys((*case.reviewed, *(("*_test.go" if name.startswith("go test ") else name) for name in files)))
+    allow = dict.fromkeys((*case.reviewed, *("*_test.go" if name.startswith("go test ") else name for name in files)))
     hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
     return Decision("review", side, _labels(case, runs, "M"), refusal, case.reviewed, tests, why, hint)
 
