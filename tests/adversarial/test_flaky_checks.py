@@ -139,7 +139,6 @@ HONEST = cases(
         _FILES,
         _goal(_SEEN),
         round=2,
-        labels=("rests on changed files: a.txt, done",),
     ),
 )
 
