@@ -74,9 +74,10 @@ def writable_copy(
 class _Check:
     """One check in progress, with the results of the sides that ran."""
 
+    ignored: Changes
+    context: ValidationContext
     plan: Plan
     changes: CheckedChanges
-    context: ValidationContext
     runs: dict[Side, Results] = field(default_factory=dict)
 
     def next_side(self) -> Side | Decision:
@@ -252,16 +253,32 @@ class CheckRunner:
     async def _begin(self, base: Snapshot, now: Snapshot, changes: Changes, context: ValidationContext) -> _Check:
         start = await self._start_of(base)
         self._changed = await self._store.changed_entries(base, now)
+        return _Check(changes, context, *await self._classified(start, changes))
+
+    async def _classified(
+        self, start: StartFiles, changes: Changes, delivered: Results | None = None
+    ) -> tuple[Plan, CheckedChanges]:
+        """Return what differs from the start; `delivered` are the results of M, which tell which new files are tests."""
         rules = self._known_rules()
-        plan = await make_plan(self._store, rules, self._ignored, changes, start, self._changed)
-        return _Check(plan, CheckedChanges(plan.changes, self._base.results, rules.strict, rules.allowed), context)
+        seen = None if delivered is None else observed_checks(delivered.results, self._started)
+        plan = await make_plan(self._store, rules, self._ignored, changes, start, self._changed, seen)
+        return plan, CheckedChanges(plan.changes, self._base.results, rules.strict, rules.allowed)
 
     async def _decision(self, check: _Check) -> Decision:
         """Run one side after the other, until their results decide."""
+        delivered = await self._run_side(check, "M", hidden=False)
+        if delivered.green and check.changes.changes:
+            check.plan, check.changes = await self._classified(self._start, check.ignored, delivered)
+        if delivered.green and "M" in check.changes.sides:
+            await self._add_hidden(check)
         while not isinstance(step := check.next_side(), Decision):
-            # Hidden validators never work with the agent's checks.
-            await self._run_side(check, step, hidden=step in check.changes.sides or step == "T")
+            await self._run_side(check, step, hidden=True)
         return step
+
+    async def _add_hidden(self, check: _Check) -> None:
+        """Run the hidden validators on M. With the agent's checks, they run only if these are reviewed."""
+        if self._conceals:
+            check.runs["M"] += await self._run_layers(check, "M", visible=False)
 
     async def _keep_base(self, base: Snapshot, check: _Check, decision: Decision) -> None:
         """Keep the results of the baseline, or without one the first results with the original checks."""
@@ -274,12 +291,11 @@ class CheckRunner:
         self, check: _Check, decision: Decision, approved: Mapping[str, str]
     ) -> tuple[Results, Decision, ChangedChecks | None]:
         """Return the results that count, the decision, and what a reviewer decides about, if it is not decided yet."""
+        if "M" not in check.changes.sides:
+            await self._add_hidden(check)
         delivered = check.runs["M"]
-        if self._conceals and "M" not in check.changes.sides:
-            hidden = await self._run_layers(check, "M", visible=False)
-            delivered = Results((*delivered.answers, *hidden.answers), (*delivered.flaky, *hidden.flaky))
-            if not hidden.green:
-                return delivered, Decision("red", "M"), None
+        if not delivered.green:
+            return delivered, Decision("red", "M"), None
         key = check.plan.key(
             decision.paths, [item.test for item in decision.tests if item.change in ("lost", "skipped")]
         )
@@ -444,12 +460,8 @@ class CheckRunner:
                 changed = await opened.changed() if ran.green else ()
                 written = await opened.wrote() if ran.green else ()
             kept = tuple(path for path in changed if self._is_in_snapshot(path) and not expected.match(path))
-            total = Results(
-                (*total.answers, *ran.answers),
-                (*total.flaky, *ran.flaky),
-                (*total.changed, *kept),
-                (*total.written, *(printable_path(os.fsencode(path)) for path in written if not expected.match(path))),
-            )
+            others = tuple(printable_path(os.fsencode(path)) for path in written if not expected.match(path))
+            total += replace(ran, changed=kept, written=others)
         return total
 
     async def _decide(

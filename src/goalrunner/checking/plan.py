@@ -16,7 +16,7 @@ from goalrunner.checking import protection as rules
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
 from goalrunner.checking.protection import ChangedPath, Protection, classify_changes, contents_needed
-from goalrunner.checking.start_files import StartFiles
+from goalrunner.checking.start_files import ObservedChecks, StartFiles
 from goalrunner.core.errors import some
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, EntryPair, raw
@@ -71,12 +71,16 @@ async def make_plan(
     changes: Changes,
     start: StartFiles,
     changed: Mapping[str, EntryPair],
+    delivered: ObservedChecks | None = None,
 ) -> Plan:
-    """Plan a check by what `changed` since the start; `changes` are those of files that git ignores."""
+    """Plan a check by what `changed` since the start; `changes` are those of files that git ignores.
+
+    `delivered` is what the checks showed of the agent's work.
+    """
     protection = protection.at(start)
     entries = {path: pair for path, pair in changed.items() if not (pair[0] is None and _CACHES.match(path))}
     contents = await store.contents(contents_needed(entries))
-    found = classify_changes(protection, start, entries, contents)
+    found = classify_changes(protection, start, entries, contents, delivered=delivered)
     lost = [item for item in found if (old := entries[item.path][0]) is not None and not old.stored]
     kept = {path: file for path in changes.changed if (file := ignored.original(path)) is not None}
     found = (

@@ -219,6 +219,15 @@ class Results:
     changed: tuple[str, ...] = ()  # files of the snapshot that validators wrote; the workspace has not changed
     written: tuple[str, ...] = ()  # all files that validators wrote, without caches and outputs
 
+    def __add__(self, other: Results) -> Results:
+        """Return both as the results of one run."""
+        return Results(
+            (*self.answers, *other.answers),
+            (*self.flaky, *other.flaky),
+            (*self.changed, *other.changed),
+            (*self.written, *other.written),
+        )
+
     @property
     def results(self) -> tuple[ValidatorResult, ...]:
         return tuple(result for result, _ in self.answers)
