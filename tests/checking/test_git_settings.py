@@ -198,3 +198,29 @@ def test_attributes_steer_git_and_hooks_and_excluded_paths_do_not(workspace: Pat
     assert settings.steering() == []
     (workspace / ".git" / "info" / "attributes").write_text("* filter=x\n")
     assert settings.steering() == [".git/info/attributes"]
+
+
+def test_checks_outside_of_the_workspace_are_put_back(tmp_path: Path, record: Path) -> None:
+    files = {
+        "part/a.txt": "a\n",
+        "tests/test_a.py": "1\n",
+        "tests/data/x": "1\n",
+        "ci/check.sh": "1\n",
+        "free/b": "1\n",
+    }
+    root = make_repository(tmp_path / "ws", files)
+    settings = GitSettings(root / "part", record, ["../tests", "../ci/check.sh", "../part", "..", "../../outside"])
+    settings.remember()
+    for path in ("tests/test_a.py", "tests/data/x", "ci/check.sh", "free/b"):
+        (root / path).write_text("2\n")
+    (root / "tests/conftest.py").touch()
+    layers = settings.layers(Layer(root / "part"))
+    put = {f"{layer.root.name}/{path}": item.data for layer in layers for path, item in layer.put.items()}
+    assert put == {"tests/test_a.py": b"1\n", "tests/data/x": b"1\n", "ci/check.sh": b"1\n"}
+    assert [path for layer in layers for path in layer.hide] == ["conftest.py"]
+    assert [path.relative_to(root).as_posix() for path in settings.above()] == [
+        "ci/check.sh",
+        "tests/conftest.py",
+        "tests/data/x",
+        "tests/test_a.py",
+    ]

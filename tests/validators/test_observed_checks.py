@@ -112,3 +112,18 @@ def test_a_runner_that_reported_runs_tests() -> None:
     assert observed_checks([result("a.py::test_a")], lint).runs_tests
     assert observed_checks([result(runner="jest")], lint).runs_tests
     assert observed_checks([], lint).tools == frozenset({"ruff"})
+
+
+@pytest.mark.parametrize(
+    ("run", "outside"),
+    [
+        ("sh ../ci/check.sh", ("../ci/check.sh",)),
+        ("pytest -q ../tests --rootdir=..", ("../tests",)),
+        ("cd ../ci && ./check.sh", ("../ci", "../ci/check.sh")),
+        ("pytest ../gone ../", ()),
+        ("pytest tests", ()),
+    ],
+)
+def test_checks_outside_of_the_workspace(tmp_path: Path, run: str, outside: tuple[str, ...]) -> None:
+    write(tmp_path, {"ws/tests/a": "", "tests/test_a.py": "", "ci/check.sh": ""})
+    assert started_checks([ValidatorSpec(name="v", run=run)], tmp_path / "ws").outside == outside

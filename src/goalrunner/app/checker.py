@@ -129,7 +129,7 @@ class CheckRunner:
             contents=self._protection.strict,
             home=config.home,
         )
-        self.git = GitSettings(workspace, start / "git.json")
+        self.git = GitSettings(workspace, start / "git.json", self._started.outside)
         self._setup: Setup | None = None
         if settings.setup:
             self._setup = Setup(settings.setup, store, self.env, self._launcher, folder.scratch_file)

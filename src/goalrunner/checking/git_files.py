@@ -1,4 +1,4 @@
-"""What checks depend on around a workspace: settings of git, and configuration above it."""
+"""What checks depend on around a workspace: settings of git, and checks and their configuration outside of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from goalrunner.checking.configuration import configures_runners
@@ -19,6 +20,8 @@ from goalrunner.snapshots.git import ask_git, content, enclosing
 
 _SETTINGS = ("config", "config.worktree", "info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _LARGEST_SETTING = 1_000_000
+_MOST_FILES = 2_000
+"""Files of a folder of checks outside of the workspace."""
 _STEERING = re.compile(
     r"(filter|alias|include|includeif|extensions)\..*|diff\.(external|.*\.\w+)|merge\..*\.driver"
     r"|core\.(worktree|attributesfile|excludesfile|autocrlf|eol|symlinks|sparse\w+|bare|ignorecase)"
@@ -27,13 +30,15 @@ _STEERING = re.compile(
 
 
 class GitSettings:
-    """The settings of the repository around a workspace, and the configuration of test runners in it above the workspace.
+    """The settings of the repository around a workspace, and in it the configuration above the workspace, and other checks.
 
-    They are kept in the file `record` for a run that is resumed.
+    `checks` are paths outside of the workspace that validators name, relative to it. What is in the repository is kept in
+    the file `record` for a run that is resumed.
     """
 
-    def __init__(self, workspace: Path, record: Path) -> None:
+    def __init__(self, workspace: Path, record: Path, checks: Sequence[str] = ()) -> None:
         self._workspace = workspace
+        self._checks = tuple(Path(os.path.normpath(workspace / path)) for path in checks)
         self._record = record
         self._start: dict[Path, File] = {}
 
@@ -55,9 +60,13 @@ class GitSettings:
     def layers(self, workspace: Layer) -> tuple[Layer, ...]:
         """Return the workspace's layer with settings that differ put back, and layers for folders outside of it."""
         roots, (put, hide) = self.roots(), self._differing()
-        if above := self._above(put.keys() | hide):
-            top = min((path.parent for path in above), key=lambda folder: len(folder.parts))
-            roots = (top, *(root for root in roots if not root.is_relative_to(top)))
+        tops: list[Path] = []
+        for folder in sorted(
+            {path.parent for path in self._above(put.keys() | hide)}, key=lambda path: len(path.parts)
+        ):
+            if not any(folder.is_relative_to(top) for top in tops):
+                tops.append(folder)
+        roots = (*tops, *(root for root in roots if not any(root.is_relative_to(top) for top in tops)))
         layers, rest = [workspace, *map(Layer, roots)], put.keys() | hide
         for number, layer in enumerate(layers):
             own = {path for path in rest if path.is_relative_to(layer.root)}
@@ -75,7 +84,7 @@ class GitSettings:
         return put, {path for path in now.keys() - self._start.keys() if not _is_same(path, None, now[path])}
 
     def above(self) -> list[Path]:
-        """Return the configuration above the workspace that differs from the start."""
+        """Return the checks outside of the workspace, and the configuration above it, that differ from the start."""
         put, hide = self._differing()
         return self._above(put.keys() | hide)
 
@@ -103,7 +112,20 @@ class GitSettings:
         return set(output.decode(errors="replace").split("\0"))
 
     def _above(self, paths: Iterable[Path]) -> list[Path]:
-        return sorted(path for path in paths if self._workspace.is_relative_to(path.parent))
+        return sorted(
+            path
+            for path in paths
+            if self._workspace.is_relative_to(path.parent) or any(path.is_relative_to(check) for check in self._checks)
+        )
+
+    def _files_of_checks(self, repository: Path) -> Iterator[Path]:
+        """Yield the files of the checks outside of the workspace that lie in its repository."""
+        for path in self._checks:
+            if not path.is_relative_to(repository) or self._workspace.is_relative_to(path):
+                continue
+            files = (path.parent / name for name in [path.name] if not path.is_dir())
+            inner = (Path(folder) / name for folder, _, names in os.walk(path) for name in sorted(names))
+            yield from (*files, *islice((one for one in inner if "__pycache__" not in one.parts), _MOST_FILES))
 
     def roots(self) -> tuple[Path, ...]:
         """Return the git folders that lie outside of the workspace, without those in another one."""
@@ -122,6 +144,7 @@ class GitSettings:
         for folder in self._workspace.parents:
             if repository and folder.is_relative_to(repository.root):
                 paths += (path for path in folder.glob("*") if configures_runners(path.name))
+        paths += self._files_of_checks(repository.root) if repository else ()
         for path in paths:
             info = lstat(str(path))
             is_file = info is not None and stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK)

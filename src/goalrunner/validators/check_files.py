@@ -115,6 +115,14 @@ def _operands(program: Program) -> list[str]:
     return words[1:] if program.name in _WITH_PATTERN and not {"-e", "-f"}.intersection(program.words) else words
 
 
+def _outside(program: Program, folder: str) -> Iterator[str]:
+    """Yield the words of a program, and the values of its options, that may be paths outside of the workspace."""
+    for word in program.words:
+        path = posixpath.normpath(posixpath.join(folder, word.partition("=")[2] or word))
+        if path.startswith("../") and path.strip("./"):
+            yield path
+
+
 def _inside(workspace: Path, folder: str, names: Iterable[str]) -> Iterator[str]:
     """Yield the names as paths in the workspace, if they are no folders there; they need not exist."""
     for name in names:
@@ -163,6 +171,8 @@ class FollowedLines:
         self.roles: dict[str, Role] = {}
         self.read: dict[tuple[str, str], None] = {}
         """The lines that were read, with the folder in which they run."""
+        self.outside: set[str] = set()
+        """Files and folders outside of the workspace that the lines name, relative to it: "../ci/check.sh"."""
         self.programs: list[Program | None] = []
         """None stands for a line that is not understood, and for a Python callable."""
         self.follow(spec.run or "", spec.cwd)
@@ -189,6 +199,7 @@ class FollowedLines:
         self.programs += found or ([None] if line.strip() else [])
         for program in found:
             place = posixpath.normpath(posixpath.join(folder, program.folder))
+            self.outside |= {path for path in _outside(program, place) if (self._workspace / path).exists()}
             if program.module:
                 tests = [word for word in program.words[1:] if word.partition(".")[0].isidentifier()]
                 for module in (program.words[0], *(tests if program.name == "unittest" else ())):

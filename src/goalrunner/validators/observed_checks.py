@@ -74,6 +74,8 @@ class StartedChecks:
     """The known programs that they start, or that their scripts and settings name."""
     runs_tests: bool = True
     """False if all validators only lint, format or check types."""
+    outside: tuple[str, ...] = ()
+    """Files and folders outside of the workspace that they name, relative to it."""
 
 
 class _Row(NamedTuple):
@@ -83,6 +85,7 @@ class _Row(NamedTuple):
     roles: dict[str, Role]
     tools: tuple[str, ...]
     runs_tests: bool
+    outside: tuple[str, ...]
 
 
 def started_checks(specs: Sequence[ValidatorSpec], workspace: Path, record: Path | None = None) -> StartedChecks:
@@ -112,6 +115,7 @@ def started_checks(specs: Sequence[ValidatorSpec], workspace: Path, record: Path
         {path: rule for path, (_, rule) in found.items()},
         frozenset(tool for row in rows for tool in row.tools),
         any(row.runs_tests for row in rows),
+        tuple(sorted({path for row in rows for path in row.outside})),
     )
 
 
@@ -124,7 +128,8 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
         tools |= _tools_in("\n".join(_COMMANDS.findall(text)) if name.endswith(("toml", "json")) else text)
     runs_tests = any(program is None or not _only_lints(program) for program in found.programs)
     runs_tests = runs_tests or not tools.isdisjoint(_RUNNERS)
-    return _Row(variables_named(texts), dict(sorted(found.roles.items())), tuple(sorted(tools)), runs_tests)
+    roles = dict(sorted(found.roles.items()))
+    return _Row(variables_named(texts), roles, tuple(sorted(tools)), runs_tests, tuple(sorted(found.outside)))
 
 
 def _tools_in(text: str) -> set[str]:
