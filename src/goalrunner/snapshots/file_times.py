@@ -36,6 +36,7 @@ class ChangedSince:
 
     def __init__(self, root: bytes, since: int, is_file: Callable[[bytes], bool]) -> None:
         self._root, self._since, self._is_file = root, since, is_file
+        self._prefix = os.path.join(root, b"")
         self.times: dict[bytes, int] = {}
         """By path: its ctime in nanoseconds. A folder ends with a slash; the root is "/"."""
         self.kept: set[bytes] = set()
@@ -63,7 +64,7 @@ class ChangedSince:
 
     def _stat(self, path: bytes) -> os.stat_result | None:
         try:
-            return os.lstat(os.path.join(self._root, path))
+            return os.lstat(self._prefix + path)
         except OSError:
             return None
 

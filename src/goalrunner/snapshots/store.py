@@ -112,26 +112,26 @@ class SnapshotStore(SnapshotReader):
     def _touched(
         self, since: int, files: set[bytes], folders: set[bytes], repositories: Sequence[Repository]
     ) -> dict[str, int] | None:
-        files = self._without_caches(files)
-        folders = {folder.rstrip(b"/") for folder in self._without_caches({folder + b"/" for folder in folders})}
-        found = ChangedSince(self._root, since, (files | folders).__contains__)
+        def is_known(path: bytes) -> bool:
+            return (path in files and not self._passes(path)) or (path in folders and not self._passes(path + b"/"))
+
+        found = ChangedSince(self._root, since, is_known)
         found.look(files, folders)
         if found.in_future:
             return None
         # On an overlay, a file that is only opened for writing is copied up, and has a new ctime.
         copied = found.kept if found.kept and is_overlay(self.workspace) else frozenset[bytes]()
-        times = {printable_path(path): at for path, at in found.times.items() if path not in copied}
+        changed = {path: at for path, at in found.times.items() if path not in copied and not self._passes(path)}
+        times = {printable_path(path): at for path, at in changed.items()}
         for one in repositories:
             name = printable_path(os.path.relpath(os.fsencode(one.root / ".git"), self._root))
             if at := one.changed_since(since):
                 times[name] = at
         return times
 
-    def _without_caches(self, paths: set[bytes]) -> set[bytes]:
-        """Return the paths that are neither caches nor the goal's `outputs`."""
-        ordered = list(paths)
-        passing = self._passing.matches(map(printable_path, ordered))
-        return {path for path, passes in zip(ordered, passing, strict=True) if not passes}
+    def _passes(self, path: bytes) -> bool:
+        """Return whether a path is a cache, or one of the goal's `outputs`."""
+        return self._passing.match(printable_path(path))
 
     async def ignored_names(self) -> tuple[str, ...]:
         """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""
