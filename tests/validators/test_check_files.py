@@ -94,6 +94,18 @@ ATTACKS = [
         before="tools/check/__init__.py tools.py",
     ),
     _case("settings of a linter", "ruff check --config cfg/r.toml .", {"cfg/r.toml": ""}, script="cfg/r.toml"),
+    _case(
+        "plugins of a runner",
+        "pytest -q",
+        {
+            "conftest.py": 'pytest_plugins = [\n    "a.plugin", "b"\n]\n',
+            "pytest.ini": "[pytest]\naddopts = -q -p c.d -p no:cacheprovider\n",
+            "a/plugin.py": "",
+            "b/__init__.py": "",
+            "c/d.py": "",
+        },
+        script="a/plugin.py b/__init__.py c/d.py",
+    ),
     _case("plugin of a runner", "pytest -p tools.plugin", {"tools/plugin.py": ""}, script="tools/plugin.py"),
     _case(
         "expectation",

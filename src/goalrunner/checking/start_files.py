@@ -47,8 +47,8 @@ TestKind = Literal["test", "data"]
 
 def language_of(path: str) -> str | None:
     """Return the language of a file; "" for one without a test runner that names its tests; None if it is no code."""
-    suffix = posixpath.splitext(path)[1]
-    return _LANGUAGE_OF.get(suffix[1:].lower()) if suffix else None
+    stem, dot, suffix = path.rpartition(".")
+    return _LANGUAGE_OF.get(suffix.lower()) if dot and stem and not stem.endswith("/") else None
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class StartTests:
             for link, place in self._start.links.items()
             if one_spelling(link).split("/")[-1] in TEST_FOLDERS
         )
-        return frozenset(named.union(self._only_tests(), places if self._runs else ()))
+        return frozenset(named.union(self._only_tests(named), places if self._runs else ()))
 
     def _has_tests(self, folder: str, paths: Collection[str]) -> bool:
         """Return whether a folder with the name of one of tests has tests; `paths` are those below it."""
@@ -202,13 +202,18 @@ class StartTests:
         tests = self._named.intersection(paths)
         return posixpath.basename(folder) in TEST_FOLDERS or 2 * len(tests) > len(code | tests)
 
-    def _only_tests(self) -> Iterator[str]:
-        """Yield the folders whose sources are all files that tests were collected from."""
-        folders = {posixpath.dirname(path) for path in self._collected} - {""}
+    def _only_tests(self, named: Collection[str]) -> Iterator[str]:
+        """Yield the other folders whose sources are all files that tests were collected from."""
+        below = tuple(f"{folder}/" for folder in named)
+        folders = {path.rpartition("/")[0] for path in self._collected if not one_spelling(path).startswith(below)} - {
+            ""
+        }
         for path in self._start.paths if folders else ():
-            is_known = path in self._collected or posixpath.basename(path) in ("conftest.py", "__init__.py")
-            if not is_known and language_of(path) is not None:
-                folders.discard(posixpath.dirname(path))
+            folder, _, name = path.rpartition("/")
+            if folder not in folders or path in self._collected or name in ("conftest.py", "__init__.py"):
+                continue
+            if language_of(name) is not None:
+                folders.discard(folder)
         yield from map(one_spelling, folders)
 
 

@@ -53,6 +53,10 @@ _CHECKS = re.compile(
 _TOOLING = re.compile(r"(?:^|/)(?:tools|scripts|hack|devtools|\.\w+)/|(?:^|/)(?:manage|setup)\.py$")
 """Programs of a project that are not what it delivers."""
 _SHELL = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
+_SETTINGS_OF_PYTEST = ("conftest.py", "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+_PLUGINS = re.compile(
+    r"^pytest_plugins\s*=\s*([\[(]?[^\])\n]*(?:\n[^\])]*)?)|(?<=[\s\"'])-p[ \"',]+([\w.]+)", re.MULTILINE
+)
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+(?:\s*,\s*\w+)*)", re.MULTILINE)
 _ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
 _INSTALLED = PYTHON_TOOLS | sys.stdlib_module_names
@@ -214,6 +218,8 @@ class FollowedLines:
                 self.add("script", _existing(self._workspace, where, _settings(program)))
                 for path in sorted(_existing(self._workspace, where, _files(program))):
                     self._take(path, program, where, depth)
+            if program.name in ("pytest", "py.test"):
+                self._add_plugins(place)
             for called in self._called(program, place) if depth < _DEEPEST else ():
                 self.follow(called, place, depth + 1)
 
@@ -235,6 +241,15 @@ class FollowedLines:
                 self._add_missing(posixpath.dirname(path), f"{name}.py", f"{name}/__init__.py")
         if is_shell and not is_compared:
             self.follow(text, folder, depth + 1)
+
+    def _add_plugins(self, folder: str) -> None:
+        """Add the modules of the workspace that pytest loads as plugins, by its settings and the first conftest.py."""
+        texts = [file_text(self._workspace / folder / name) for name in _SETTINGS_OF_PYTEST]
+        names = [
+            name for text in texts for found in _PLUGINS.findall(text) for name in re.findall(r"[\w.]+", "".join(found))
+        ]
+        for name in names:
+            self.add("script", _existing(self._workspace, folder, [*_module_files(name)][-3:-1]))
 
     def _called(self, program: Program, folder: str) -> list[str]:
         """Return the lines of recipes of make and of scripts of package.json that a program calls."""
