@@ -13,6 +13,7 @@ from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotSignedIn
 from goalrunner.core.outcome import AgentSession
+from goalrunner.system.change_clock import change_time
 from goalrunner.system.processes import entry
 from tests.support.acp_bench import NAME, AcpBench
 
@@ -120,6 +121,20 @@ async def test_half_a_surrogate_pair_is_recorded_as_a_replacement(tmp_path: Path
     reply, _ = await bench.play()
 
     assert reply.text == "a?b"
+
+
+async def test_a_tool_starts_after_all_that_was_read_before_its_first_report(tmp_path: Path) -> None:
+    """A call that is reported only at its end may have started at any time."""
+    ended = {"toolCallId": "c2", "kind": "execute", "status": "completed", "title": "make"}
+    bench = AcpBench(tmp_path, [["shell", "touch made", "c1"], ["report", "tool_call", ended], ["say", "bye"]])
+    before = change_time()
+    _, recorder = await bench.play()
+
+    first, second = recorder.results
+    made = (bench.workspace / "made").stat().st_ctime_ns
+    assert first.started is not None
+    assert before <= first.started <= made
+    assert second.started is None
 
 
 async def test_an_update_alone_opens_a_call_and_an_open_one_is_closed_as_interrupted(tmp_path: Path) -> None:

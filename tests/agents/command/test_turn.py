@@ -18,7 +18,7 @@ from goalrunner.agents.parser import (
     TextDelta,
     UsageReported,
 )
-from goalrunner.agents.turn import LONGEST_MESSAGE, CommandTurn, usage_delta
+from goalrunner.agents.turn import LONGEST_MESSAGE, Arrival, CommandTurn, usage_delta
 from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 
@@ -52,6 +52,29 @@ async def test_a_call_that_is_reported_twice_is_one(tmp_path: Path) -> None:
     )
     assert turn.calls == 1
     assert [(one.command, one.facts) for one in recorder.results] == [("ls", ())]
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "started"),
+    [
+        (Arrival(7, 1), Arrival(9, 2), 7),
+        (Arrival(7, 1), Arrival(7, 1), 7),  # a short command, whose program goes on
+        (Arrival(7, 1), Arrival(7, 1, whole=False), None),  # both may have waited in a buffer
+        (Arrival(7, 1, whole=False), Arrival(9, 2, whole=False), 7),
+        (None, Arrival(9, 2), None),
+    ],
+)
+async def test_the_start_of_a_tool_is_before_its_report(
+    tmp_path: Path, began: Arrival | None, ended: Arrival, started: int | None
+) -> None:
+    recorder = MemoryRecorder(tmp_path)
+    turn = CommandTurn("x", recorder, [])
+    turn.arrival = began
+    await turn.add(CallStarted("1", "sh", "ls"))
+    turn.arrival = ended
+    await turn.add(CallFinished("1", "a"))
+    await turn.add(CallFinished("2", "a", tool="sh", command="ls"))  # reported at its end
+    assert [result.started for result in recorder.results] == [started, None]
 
 
 async def test_a_result_alone_is_a_call_too(tmp_path: Path) -> None:
