@@ -276,6 +276,23 @@ def test_the_hunks_of_a_diff_by_git(tmp_path: Path) -> None:
     }
 
 
+def test_changes_that_git_shows_in_one_hunk_are_reviewed_one_by_one() -> None:
+    diff = (
+        "diff --git a/t.py b/t.py\nold mode 100644\nnew mode 100755\nindex 1..2\n--- a/t.py\n+++ b/t.py\n"
+        "@@ -3,6 +3,5 @@ def test_a\n a\n-b\n+c\n d\n-e\n-f\n+g\n\\ No newline at end of file\n"
+    )
+    hunks = hunks_of(diff.replace("@@ -3,6 +3,5 @@", "@@ -3,5 +3,4 @@"))
+    assert hunks is not None
+    assert [(hunk.header, hunk.lines) for hunk in hunks] == [
+        ("old mode 100644 · new mode 100755", ()),
+        ("@@ -4 +4 @@ def test_a", ("-b", "+c")),
+        ("@@ -6 +6 @@ def test_a", ("-e", "-f", "+g")),
+    ]
+    assert hunks[2].text == (
+        "--- a/t.py\n+++ b/t.py\n@@ -6 +6 @@ def test_a\n d\n-e\n-f\n+g\n\\ No newline at end of file"
+    )
+
+
 _LINES = st.lists(
     st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n"), max_size=8), max_size=6
 )
@@ -288,7 +305,7 @@ def test_no_line_of_a_file_ends_its_hunk(removed: list[str], added: list[str]) -
     diff = f"diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n{heading}{body}"
     hunks = hunks_of(diff * 2)
     assert hunks is not None
-    assert [len(hunk.lines) for hunk in hunks] == [len(removed) + len(added)] * 2
+    assert sum(len(hunk.lines) for hunk in hunks) == 2 * (len(removed) + len(added))
 
 
 @given(st.text())

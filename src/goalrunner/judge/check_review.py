@@ -78,13 +78,16 @@ REVIEW_SCHEMA = object_schema(
 
 @dataclass(frozen=True)
 class DiffHunk:
-    """One hunk of a diff, or a change without lines, such as that of a mode."""
+    """Lines of a diff that were changed together, or a change without lines, such as that of a mode.
+
+    A hunk of git may hold several changes with a few unchanged lines between them; each of them is one here.
+    """
 
     path: str
     header: str
     """`@@ -1,3 +1,4 @@ def f`, or the lines of git about the file."""
     text: str
-    """With the lines of git about the file before it."""
+    """With what git says about the file, and the unchanged lines around."""
     lines: tuple[str, ...] = ()
     """The removed and added lines."""
 
@@ -96,14 +99,17 @@ class DiffHunk:
 
 
 _FILE = "diff --git "
-_RANGE = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)")
 _ABOUT_FILE = re.compile(r"(?:index |--- |\+\+\+ |new file mode |deleted file mode |old mode |new mode )")
+_MODES = ("old mode ", "new mode ")
+_CONTEXT = 3
+"""Unchanged lines that are shown before and after a change."""
 _OCTAL = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 _ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 
 
 def hunks_of(diff: str) -> list[DiffHunk] | None:
-    """Return the hunks of a diff by git; None if it does not show every change line by line."""
+    """Return the changes in a diff by git; None if it does not show every change line by line."""
     lines = diff.split("\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -112,29 +118,57 @@ def hunks_of(diff: str) -> list[DiffHunk] | None:
     while position < len(lines):
         if not lines[position].startswith(_FILE):
             return None
-        path, about = _path_of(lines[position].removeprefix(_FILE)), [lines[position]]
+        path, about = _path_of(lines[position].removeprefix(_FILE)), list[str]()
         position += 1
         while position < len(lines) and _ABOUT_FILE.match(lines[position]):
             about.append(lines[position])
             position += 1
-        before, is_empty = "\n".join(about), True
+        has_lines = position < len(lines) and _RANGE.match(lines[position]) is not None
+        modes = [line for line in about if line.startswith(_MODES)]
+        if modes or not has_lines:
+            found.append(DiffHunk(path, " · ".join(modes or about), "\n".join([f"{_FILE}{path}", *about])))
+        names = [line for line in about if not line.startswith(("index ", *_MODES))]
         while position < len(lines) and (heading := _RANGE.match(lines[position])):
             end = _end_of_hunk(lines, position, heading)
             if end is None:
                 return None
-            body = lines[position + 1 : end]
-            text = "\n".join((before, lines[position], *body))
-            changed = tuple(line for line in body if line[:1] in ("-", "+"))
-            found.append(DiffHunk(path, lines[position], text, changed))
-            position, is_empty = end, False
-        if is_empty:
-            found.append(DiffHunk(path, " · ".join(about[1:]), before))
+            found += _changes_of(path, names, heading, lines[position + 1 : end])
+            position = end
     return found
+
+
+def _changes_of(path: str, names: Sequence[str], heading: re.Match[str], body: Sequence[str]) -> Iterator[DiffHunk]:
+    """Yield the changes in one hunk of git, which unchanged lines separate."""
+    blocks = _blocks(body)
+    number_of_changes = sum(is_change for is_change, _ in blocks)
+    old, new = int(heading[1]), int(heading[3])
+    for number, (is_change, block) in enumerate(blocks):
+        if is_change:
+            header = heading[0] if number_of_changes == 1 else f"@@ -{old} +{new} @@{heading[5]}"
+            before = blocks[number - 1][1][-_CONTEXT:] if number else []
+            after = blocks[number + 1][1][:_CONTEXT] if number + 1 < len(blocks) else []
+            changed = tuple(line for line in block if line[:1] in ("-", "+"))
+            yield DiffHunk(path, header, "\n".join((*names, header, *before, *block, *after)), changed)
+        old += sum(line[:1] in (" ", "-") for line in block)
+        new += sum(line[:1] in (" ", "+") for line in block)
+
+
+def _blocks(body: Sequence[str]) -> list[tuple[bool, list[str]]]:
+    """Return the changed and the unchanged lines of a hunk in turn; True for changed ones."""
+    blocks: list[tuple[bool, list[str]]] = []
+    for line in body:
+        is_change = line[:1] in ("-", "+")
+        # "\\ No newline at end of file" is about the line before.
+        if blocks and (line[:1] == "\\" or blocks[-1][0] is is_change):
+            blocks[-1][1].append(line)
+        else:
+            blocks.append((is_change, [line]))
+    return blocks
 
 
 def _end_of_hunk(lines: Sequence[str], start: int, heading: re.Match[str]) -> int | None:
     """Return the index after the last line of a hunk; None if it has other lines than its heading says."""
-    old, new = (int(number) if number is not None else 1 for number in heading.groups())
+    old, new = (int(number) if number is not None else 1 for number in (heading[2], heading[4]))
     position = start + 1
     while old or new:
         sign = lines[position][:1] if position < len(lines) else "end"
