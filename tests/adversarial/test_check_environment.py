@@ -278,6 +278,16 @@ async def test_a_validator_that_rewrites_changed_checks_is_red(kind: str, arena:
     assert any("validators rewrite tests/test_a.py" in line for line in ending.reasons)
 
 
+@kinds
+async def test_a_report_that_a_validator_rewrites_is_not_named(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    goal = _goal("test -e done && date +%N > coverage.xml", check=kind)
+    for labels in ((), ("nothing changed",)):
+        ending = await arena.fight(_DONE, **goal)
+        assert (ending.how, ending.outcome.labels) == ((*COMPLETE, 1), labels), ending.reasons
+        arena.write({"coverage.xml": "of a run of the user\n"})
+
+
 async def test_a_cache_that_a_validator_rewrites_is_not_named(arena: Arena) -> None:
     cache = {".pytest_cache/.gitignore": "*\n", ".pytest_cache/v/lastfailed": "{}\n"}
     arena.write({"a.txt": "a\n", ".mypy_cache/b": "b\n", **cache})

@@ -144,6 +144,11 @@ def test_the_choice_of_this_machine_can_be_repeated(tmp_path: Path) -> None:
         ({}, EnvironmentChoice("overlay"), "overlay · existing tests and their configuration are protected"),
         ({"protect": ["tests/**", "a"]}, EnvironmentChoice("overlay"), "overlay · protects tests/**, a"),
         ({"editable": ["src/**"]}, EnvironmentChoice("in-place"), "in-place · only src/** may change"),
+        (
+            {"setup": "uv sync"},
+            EnvironmentChoice("overlay"),
+            "overlay, with what setup installs · existing tests and their configuration are protected",
+        ),
     ],
 )
 def test_the_line_for_people_names_kind_and_rules(

@@ -39,7 +39,7 @@ from goalrunner.checking.start_files import StartFiles, language_of
 from goalrunner.checking.suppressions import count_suppressions
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
-from goalrunner.core.freshness import is_code
+from goalrunner.core.freshness import SUITE_REPORTS, is_code
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.ports import CheckRun, Launcher, ValidationContext, Validator
@@ -459,6 +459,7 @@ class CheckRunner:
                     await opened.collect(self._outputs)
                 changed = await opened.changed() if ran.green else ()
                 written = await opened.wrote() if ran.green else ()
+            changed = tuple(path for path in changed if not SUITE_REPORTS.fullmatch(path))
             kept = tuple(path for path in changed if self._is_in_snapshot(path) and not expected.match(path))
             others = tuple(printable_path(os.fsencode(path)) for path in written if not expected.match(path))
             total += replace(ran, changed=kept, written=others)

@@ -122,7 +122,7 @@ def checks_line(goal: Goal, choice: EnvironmentChoice) -> str:
         rules = f"protects {', '.join(config.protect)}"
     else:
         rules = "existing tests and their configuration are protected"
-    return f"{choice} · {rules}"
+    return f"{choice}, with what setup installs · {rules}" if config.setup else f"{choice} · {rules}"
 
 
 def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:

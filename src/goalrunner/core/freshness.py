@@ -37,7 +37,7 @@ _COARSE_STEP = 2 * _COARSE
 _LATEST = 1e11
 """Seconds; a later timestamp is in other units."""
 
-_REPORTS = re.compile(
+SUITE_REPORTS = re.compile(
     r"(?:.*/)?(?:coverage\.(?:xml|json|lcov)|lcov\.info|junit[\w.-]*\.xml|test-(?:results?|reports?)\.xml|\.aider\..+)"
 )
 """Reports that suites write, and files that an agent keeps of its own session."""
@@ -86,7 +86,7 @@ def depends_on(item: Observation, path: str, written: Collection[str]) -> bool:
     """
     if is_git(path):
         return bool(_GIT.search(item.command))
-    return path not in written and not _REPORTS.fullmatch(path)
+    return path not in written and not SUITE_REPORTS.fullmatch(path)
 
 
 def changed_after_start(
