@@ -98,6 +98,11 @@ _LINES = st.lists(
 )
 
 
+def test_long_lines_are_read_in_time() -> None:
+    line = "/*;" * 200_000
+    assert count_suppressions(diff("", f"{line} noqa\n# noqa")) == 1
+
+
 @given(_LINES, _LINES)
 def test_no_more_are_added_than_the_new_text_has(old: list[str], new: list[str]) -> None:
     count = count_suppressions(diff("\n".join(old), "\n".join(new)))

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+_LONGEST = 1_000
+"""Maximum number of characters that are read of a sentence."""
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|;\s+")
 _NEGATED = re.compile(
     r"\b(?:not|never|no(?! longer)|without|except|cannot|instead of|rather than|leave|keep|preserve|untouched|unchanged"
@@ -62,7 +64,7 @@ def named_by_goal(wanted: Iterable[str], constraints: Iterable[str] = ()) -> Nam
     paths: set[str] = set()
     commands: set[str] = set()
     kept = [*constraints]
-    for sentence in (part for text in wanted for part in _SENTENCE.split(text)):
+    for sentence in (part[:_LONGEST] for text in wanted for part in _SENTENCE.split(text)):
         if _NEGATED.search(sentence):
             kept.append(sentence)
             continue

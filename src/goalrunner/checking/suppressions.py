@@ -24,6 +24,8 @@ _MARKS = (
     r"|#pragma\s+warning\s+disable|\[(?:Fact|Theory)\(\s*Skip\b|\[Ignore\b|\bmarkTest(?:Skipped|Incomplete)\("
 )
 _SUPPRESSION = re.compile(rf"(?:#|//|/\*|--|;|\*|%|<!--).*?(?P<comment>{_COMMENTS})|(?P<mark>{_MARKS})")
+_LONGEST = 1_000
+"""Maximum number of characters that are read of a line; longer ones are made by programs."""
 _FILE = re.compile(r"\+\+\+ (?:b/)?(.*?)\t?$")
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
@@ -50,7 +52,7 @@ def count_suppressions(diff: str) -> int:
 def _suppressions(hunk: Iterable[tuple[str, str]], wanted: str) -> Iterator[tuple[str, str]]:
     """Yield the lines with suppressions among the removed or the added ones, each with its suppression in one spelling."""
     for sign, line in hunk:
-        for found in _SUPPRESSION.finditer(line) if sign == wanted else ():
+        for found in _SUPPRESSION.finditer(line[:_LONGEST]) if sign == wanted else ():
             yield line.strip(), re.sub(r"\s", "", found["comment"] or found["mark"])
 
 

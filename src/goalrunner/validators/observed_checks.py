@@ -138,7 +138,8 @@ def _tools_in(text: str) -> set[str]:
 
 
 _COMMANDS = re.compile(
-    r"^\s*(?:\"[\w:.-]+\"|[\w.-]+)\s*[=:]\s*(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\[[^\]]*\]|\{[^}]*\})", re.MULTILINE
+    r"^\s*(?:\"[\w:.-]+\"|[\w.-]+)\s*[=:]\s*(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\[(?:[^\]\n]*\n){0,30}[^\]\n]*\]|\{[^}\n]*\})",
+    re.MULTILINE,
 )
 """Settings of a manifest, which may be commands."""
 
