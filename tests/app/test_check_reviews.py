@@ -39,13 +39,20 @@ class Workspace:
         (root / "work" / "tests" / "test_total.py").write_text(TEST.format(3))
 
     def run(
-        self, *replies: dict[str, Any], judged: tuple[dict[str, Any], ...] | None = None, more: str = "", **options: Any
+        self,
+        *replies: dict[str, Any],
+        judged: tuple[dict[str, Any], ...] | None = None,
+        more: str = "",
+        validator: str = 'validator = "PYTHONPATH=. python3 tests/test_total.py"',
+        max_iterations: int = 10,
+        **options: Any,
     ) -> GoalOutcome:
         model = recording(self.root / "agent.jsonl", *replies)
         lines = [
             f'objective = "{OBJECTIVE}"',
             f'model = "{model}"',
-            'validator = "PYTHONPATH=. python3 tests/test_total.py"',
+            f"max_iterations = {max_iterations}",
+            validator,
         ]
         if judged is not None:
             lines.insert(2, f'judge = "{recording(self.root / "judge.jsonl", *judged)}"')
@@ -139,6 +146,26 @@ def test_the_default_is_an_independent_judge(tmp_path: Path, changes: dict[str, 
     }
     goal = Goal(objective="x", validator="true", model=f"scripted/{tmp_path}/agent.jsonl", **changes)
     assert resolve(goal, RunOptions(home=tmp_path / "home")).check_policy == policy
+
+
+GOLDEN = "printf 'def total():\\n    return 4\\n' > total.py; echo 4 > golden.txt"
+COMPARES = "python3 -c 'import total; assert str(total.total()) in open(\"golden.txt\").read()'"
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "complete"),
+    [(review((["hunk-1"], ASKED)), True), (review(refused={"hunk-1": "the goal names no golden file"}), False)],
+    ids=["accepted", "refused"],
+)
+def test_a_result_that_rests_on_changed_data_is_reviewed_if_the_goal_says_so(
+    workspace: Workspace, reviewed: dict[str, Any], complete: bool
+) -> None:
+    (workspace.root / "work" / "golden.txt").write_text("3\n")
+    work = (agent("", shell(GOLDEN), shell("cat total.py")), agent("done"))
+    more = 'allow = []\n[approvals]\nlabels = ["rests on"]\n[[validators]]\nrun = """' + COMPARES + '"""'
+    outcome = workspace.run(*work, judged=(reviewed, GREEN), more=more, validator="", max_iterations=1)
+    label = "rests on changed files: golden.txt"
+    assert (outcome.passed, outcome.labels) == (complete, (f"{label} (reviewed by the judge)" if complete else label,))
 
 
 def test_a_goal_may_refuse_every_change(workspace: Workspace) -> None:
