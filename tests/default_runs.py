@@ -10,6 +10,7 @@ FOLDERS: Mapping[str, str] = {
     "adversarial": "attacks",
     "conformance": "slow",
     "durable": "slow",
+    "honest": "attacks",
     "e2e": "slow",
     "kill": "slow",
     "trajectory": "slow",
