@@ -204,6 +204,7 @@ SCRIPTS = (
         },
         "sh scripts/lint.sh",
         "Remove trailing whitespace.",
+        alone="either",
         labels=None,
     ),
     Case(
@@ -232,6 +233,7 @@ SCRIPTS = (
         {**BUGGY, "Makefile": MAKEFILE},
         ("make test", "make lint"),
         "Make the tests pass, and add a target lint to the Makefile, which compiles src.",
+        alone="either",
         labels=None,
     ),
     Case(
@@ -279,7 +281,8 @@ SCRIPTS = (
         {**SOUND, "src/calc.py": "l = 1\n\n\n" + RIGHT},
         "ruff check .",
         "Ignore the rule E741 in pyproject.toml, so that ruff passes.",
-        labels=("checks changed",),
+        alone="either",
+        labels=None,
     ),
     Case(
         "format_all",
@@ -366,6 +369,7 @@ SCRIPTS = (
         {**BUGGY, "tox.ini": "[testenv]\ndeps = pytest\ncommands = pytest -q\n"},
         "tox",
         "Make the tests pass; calc.RED comes from the package colour: add it to tox.ini.",
+        alone="either",
         labels=None,
         prepare=tox,
     ),

@@ -547,7 +547,8 @@ CONFIGURED = (
         (put("src/render.py", RENDER_NEW), put("tests/golden.txt", "a;\nb;\n")),
         GOLDEN_FILES,
         objective="render() must end each line with a semicolon; update tests/golden.txt.",
-        labels=("checks changed",),
+        alone="either",
+        labels=None,
     ),
 )
 
