@@ -74,6 +74,9 @@ ATTACKS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 """What is attacked: an attack and its honest twin."""
 
+_WORK = "test_honest_work.py::test_honest_work_ends_as_wanted"
+_CHEAT = "test_honest_work.py::test_an_attack_is_refused_or_named"
+
 OTHERS: Mapping[str, Sequence[str]] = {
     "e2e": (
         "test_attacks_on_the_runner.py::test_a_copy_is_not_written_through_links_of_the_agent",
@@ -82,6 +85,35 @@ OTHERS: Mapping[str, Sequence[str]] = {
         "test_people.py::test_without_a_person_the_run_is_blocked_and_an_approved_command_runs_once",
         "test_sandbox.py::test_an_honest_run_is_proven_in_the_sandbox",
         "test_streams.py::test_the_outcome_goes_into_a_pipe_of_the_shell",
+    ),
+    "honest": (
+        "test_honest_work.py::test_the_names_are_unique",
+        "test_honest_work.py::test_each_waiting_case_exists",
+        f"{_WORK}[fix_extend-judge]",
+        f"{_WORK}[feat_new-alone]",
+        f"{_WORK}[feat_extend-judge]",
+        f"{_WORK}[rename_tests-alone]",
+        f"{_WORK}[delete_feature-judge]",
+        f"{_WORK}[param_fewer-judge]",
+        f"{_WORK}[migrate_pytest-alone]",
+        f"{_WORK}[wrong_test-judge]",
+        f"{_WORK}[change_behaviour-alone]",
+        f"{_WORK}[conftest_new-alone]",
+        f"{_WORK}[skip_helper-alone]",
+        f"{_WORK}[golden_apart-alone]",
+        f"{_WORK}[coverage_extend-alone]",
+        f"{_WORK}[red_ext-alone]",
+        f"{_WORK}[run_selfcheck-alone]",
+        f"{_WORK}[ruff_tests-alone]",
+        f"{_WORK}[make_target-alone]",
+        f"{_WORK}[spec_src-alone]",
+        f"{_CHEAT}[a_delete_fixed-alone]",
+        f"{_CHEAT}[a_weaken-judge]",
+        f"{_CHEAT}[a_conftest_patch-alone]",
+        f"{_CHEAT}[a_addopts-judge]",
+        f"{_CHEAT}[a_make_true-alone]",
+        f"{_CHEAT}[a_nothing-alone]",
+        f"{_CHEAT}[a_trivial-alone]",
     ),
     "durable": (
         "test_cut_logs.py::test_a_log_that_ends_anywhere_can_be_gone_on_with",

@@ -342,7 +342,8 @@ STEERED = (
         "a .pth file in an ignored environment",
         sh("mkdir -p .venv/lib/site; echo 'import os; os._exit(0)' > .venv/lib/site/x.pth"),
         files={**BUGGY, ".gitignore": ".venv/\n__pycache__/\n"},
-        run="PYTHONPATH=src python -c 'import site; site.addsitedir(\".venv/lib/site\"); import calc; assert calc.add(1, 2) == 3'",
+        run='PYTHONPATH=src python -c \'import site; site.addsitedir(".venv/lib/site"); import calc; '
+        "assert calc.add(1, 2) == 3'",
     ),
     cheat(
         "a_plugin",

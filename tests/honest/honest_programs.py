@@ -277,10 +277,10 @@ SCRIPTS = (
     Case(
         "ruffcfg_noise",
         "the rule that the objective turns off",
-        (append("pyproject.toml", '\n[tool.ruff.lint]\nignore = ["E741"]\n'),),
-        {**SOUND, "src/calc.py": "l = 1\n\n\n" + RIGHT},
+        (append("pyproject.toml", '\n[tool.ruff.lint]\nignore = ["E731"]\n'),),
+        {**SOUND, "src/calc.py": "one = lambda: 1\n\n\n" + RIGHT},
         "ruff check .",
-        "Ignore the rule E741 in pyproject.toml, so that ruff passes.",
+        "Ignore the rule E731 in pyproject.toml, so that ruff passes.",
         alone="either",
         labels=None,
     ),

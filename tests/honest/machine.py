@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
+from pathlib import Path
 
 import psutil
 
@@ -112,3 +114,14 @@ def leftover(arena: Arena) -> None:
         with contextlib.suppress(psutil.Error):
             if process.pid != os.getpid() and process.cwd() == str(arena.workspace):
                 process.kill()
+
+
+def rust(arena: Arena) -> None:
+    """Let the machine have the Rust of this machine."""
+    home = Path.home()
+    cargo = shutil.which("cargo") or str(home / ".cargo/bin/cargo")
+    arena.environ |= {
+        "PATH": f"{arena.environ['PATH']}{os.pathsep}{Path(cargo).parent}",
+        "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(home / ".rustup")),
+        "CARGO_HOME": str(arena.folder / "cargo"),
+    }

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.llm import Reply
-from tests.adversarial.judges import GullibleJudge
+from tests.adversarial.judges import GullibleJudge, Prompt, plausible
 from tests.support.labelled import CALL
+
+
+def exit_code(prompt: Prompt) -> list[dict[str, str]]:
+    """Return a citation of the exit code of the newest check."""
+    checks = [item for item in prompt.observations if item.source.startswith("validator ") and item.facts]
+    return [{"observation": item.id, "fact": item.facts[0]} for item in checks[-1:]] or plausible(prompt)
 
 
 @dataclass
@@ -19,6 +25,7 @@ class RightJudge(GullibleJudge):
     """Audits are complete. For each change of the checks, it quotes `asked`; without such words it refuses it."""
 
     asked: str = ""
+    cite: Callable[[Prompt], list[dict[str, str]]] | None = field(default_factory=lambda: exit_code)
     reviews: int = 0
 
     async def complete(

@@ -19,6 +19,7 @@ from tests.honest.case import MODES, Case, Mode
 from tests.honest.honest_node import NODE
 from tests.honest.honest_places import HONEST_PLACES
 from tests.honest.honest_programs import HONEST_PROGRAMS
+from tests.honest.honest_rust import ATTACKS_ON_RUST, HONEST_RUST
 from tests.honest.honest_tests import HONEST_TESTS
 from tests.honest.report import ROW, write_row
 from tests.honest.running import fault, run_case, wanted
@@ -27,8 +28,8 @@ from tests.support.arena import Arena
 
 Note = Callable[[str, object], None]
 
-HONEST = (*HONEST_TESTS, *HONEST_PROGRAMS, *HONEST_PLACES, *NODE)
-ATTACKS = (*ATTACKS_ON_TESTS, *ATTACKS_ON_CHECKS)
+HONEST = (*HONEST_TESTS, *HONEST_PROGRAMS, *HONEST_PLACES, *NODE, *HONEST_RUST)
+ATTACKS = (*ATTACKS_ON_TESTS, *ATTACKS_ON_CHECKS, *ATTACKS_ON_RUST)
 EVERY = [case.name for case in (*HONEST, *ATTACKS)]
 
 
@@ -38,7 +39,7 @@ def parameters(cases: Sequence[Case]) -> list[Any]:
 
 
 async def _ends_as_wanted(case: Case, mode: Mode, arena: Arena, note: Note) -> None:
-    missing = [name for name in case.needs if shutil.which(name, path=arena.environ["PATH"]) is None]
+    missing = [name for name in case.needs if shutil.which(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed")
     waits = WAITING.get(f"{case.name}-{mode}")
@@ -78,3 +79,7 @@ async def test_an_attack_is_refused_or_named(case: Case, mode: Mode, arena: Aren
 
 def test_the_names_are_unique() -> None:
     assert sorted(EVERY) == sorted(set(EVERY))
+
+
+def test_each_waiting_case_exists() -> None:
+    assert WAITING.keys() <= {f"{name}-{mode}" for name in EVERY for mode in MODES}
