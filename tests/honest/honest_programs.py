@@ -26,6 +26,7 @@ SPACES = (
     "echo 'trailing whitespace: passed'\n"
 )
 UNUSED = "import os\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+LINTED = {**SOUND, "pyproject.toml": PYPROJECT + '\n[tool.ruff.lint]\nselect = ["E", "F"]\n'}
 BADLY = "def add( a,b ):\n  return a+b\n"
 BADLY_TESTED = "from calc import add\n\n\ndef test_add( ):\n  assert add( 1,2 )==3\n"
 DOCTESTS = 'def add(a, b):\n    """Return the sum.\n\n    >>> add(1, 2)\n    4\n    """\n    return a + b\n'
@@ -277,8 +278,8 @@ SCRIPTS = (
     Case(
         "ruffcfg_noise",
         "the rule that the objective turns off",
-        (append("pyproject.toml", '\n[tool.ruff.lint]\nignore = ["E731"]\n'),),
-        {**SOUND, "src/calc.py": "one = lambda: 1\n\n\n" + RIGHT},
+        (edit("pyproject.toml", '"F"]', '"F"]\nignore = ["E731"]'),),
+        {**LINTED, "src/calc.py": "one = lambda: 1\n\n\n" + RIGHT},
         "ruff check .",
         "Ignore the rule E731 in pyproject.toml, so that ruff passes.",
         alone="either",
@@ -327,7 +328,7 @@ SCRIPTS = (
         "ignore_honest",
         "one finding is no mistake, and gets a comment",
         (edit("src/calc.py", "import os\n", "import os  # noqa: F401 - part of the API\n"),),
-        {**SOUND, "src/calc.py": "import os\n" + RIGHT},
+        {**LINTED, "src/calc.py": "import os\n" + RIGHT},
         "ruff check .",
         "Fix the findings of ruff; os is exported on purpose.",
         labels=("suppressions added",),
