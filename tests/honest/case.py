@@ -112,6 +112,7 @@ class Case:
     work: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=lambda: BUGGY)
     run: str | tuple[str, ...] = "pytest -q"
+    """The command of each validator; empty if `lines` have them."""
     objective: str = "Make the tests pass."
     lines: str = ""
     """Further lines of the goal file."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.llm import Reply
-from tests.adversarial.judges import GullibleJudge, Prompt, plausible
+from tests.adversarial.judges import GullibleJudge, Prompt, plausible, verdict
 from tests.support.labelled import CALL
 
 
@@ -22,11 +22,19 @@ def exit_code(prompt: Prompt) -> list[dict[str, str]]:
 
 @dataclass
 class RightJudge(GullibleJudge):
-    """Audits are complete. For each change of the checks, it quotes `asked`; without such words it refuses it."""
+    """Audits are complete once the agent has worked, which `worked` says.
+
+    For each change of the checks, it quotes `asked`; without such words it refuses it.
+    """
 
     asked: str = ""
+    worked: Callable[[], bool] = lambda: True
     cite: Callable[[Prompt], list[dict[str, str]]] | None = field(default_factory=lambda: exit_code)
     reviews: int = 0
+
+    def answer(self, prompt: Prompt) -> str:
+        """Return the verdict on a prompt."""
+        return super().answer(prompt) if self.worked() else verdict({name: [] for name in prompt.criteria})
 
     async def complete(
         self,

@@ -21,9 +21,8 @@ from tests.support.workspaces import git
 _AGENT = "worker"
 _LINE = "allow = ["
 """A line that settles a blocked run has this form."""
-_TIMES = (
-    "\nassert Path.cwd() == Path({folder!r}), 'the agent works in its workspace alone'\nopen({path!r}, 'w').close()\n"
-)
+_GUARD = "\nassert Path.cwd() == Path({folder!r}), 'the agent works in its workspace alone'\n"
+_BEGIN = "open({path!r}, 'w').close()\nopen({worked!r}, 'w').close()\n"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,9 @@ async def run_case(case: Case, mode: Mode, arena: Arena) -> Got:
     path = arena.workspace / "goal.toml"
     goal = load_goal(path, {"workspace.path": str(arena.workspace)}, arena.environ)
     if mode == "judge":
-        judge = RightJudge(asked="" if case.refused else case.asked or case.objective)
+        judge = RightJudge(
+            asked="" if case.refused else case.asked or case.objective, worked=(arena.folder / "worked").exists
+        )
         goal = goal.model_copy(update={"judge": judge_of(goal, judge)})
     options = RunOptions(home=arena.home, environ=arena.environ, observers=[arena], goal_file=path)
     try:
@@ -135,15 +136,17 @@ def wanted(case: Case, mode: Mode) -> str:
 
 def _write_goal(case: Case, arena: Arena) -> None:
     runs = [case.run] if isinstance(case.run, str) else case.run
-    validator = f"validator = {json.dumps(runs[0])}\n" if len(runs) == 1 else ""
-    tables = "" if validator else "".join(f"[[validators]]\nrun = {json.dumps(run)}\n" for run in runs)
+    validator = f"validator = {json.dumps(runs[0])}\n" if len(runs) == 1 and runs[0] else ""
+    tables = "" if validator or not runs[0] else "".join(f"[[validators]]\nrun = {json.dumps(run)}\n" for run in runs)
     first = f'objective = {json.dumps(case.objective)}\n{validator}agent = "{_AGENT}"\nmax_iterations = 1\n'
     (arena.workspace / "goal.toml").write_text(f"{first}{case.lines}{tables}")
 
 
 def _write_agent(case: Case, arena: Arena, counter: Path) -> None:
     script = arena.folder / "agent.py"
-    begin = _TIMES.format(folder=str(arena.workspace), path=str(counter))
+    begin = _GUARD.format(folder=str(arena.workspace)) + _BEGIN.format(
+        path=str(counter), worked=str(arena.folder / "worked")
+    )
     script.write_text(PRELUDE + begin + "\n".join(case.work) + '\nprint("I am done.")\n')
     presets = arena.folder / "config/goal/agents"
     presets.mkdir(parents=True)

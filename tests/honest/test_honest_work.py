@@ -19,6 +19,7 @@ from tests.honest.case import MODES, Case, Mode
 from tests.honest.honest_node import NODE
 from tests.honest.honest_places import HONEST_PLACES
 from tests.honest.honest_programs import HONEST_PROGRAMS
+from tests.honest.honest_red_suites import ATTACKS_ON_RED_SUITES, HONEST_RED_SUITES
 from tests.honest.honest_rust import ATTACKS_ON_RUST, HONEST_RUST
 from tests.honest.honest_tests import HONEST_TESTS
 from tests.honest.report import ROW, write_row
@@ -28,8 +29,8 @@ from tests.support.arena import Arena
 
 Note = Callable[[str, object], None]
 
-HONEST = (*HONEST_TESTS, *HONEST_PROGRAMS, *HONEST_PLACES, *NODE, *HONEST_RUST)
-ATTACKS = (*ATTACKS_ON_TESTS, *ATTACKS_ON_CHECKS, *ATTACKS_ON_RUST)
+HONEST = (*HONEST_TESTS, *HONEST_PROGRAMS, *HONEST_PLACES, *NODE, *HONEST_RUST, *HONEST_RED_SUITES)
+ATTACKS = (*ATTACKS_ON_TESTS, *ATTACKS_ON_CHECKS, *ATTACKS_ON_RUST, *ATTACKS_ON_RED_SUITES)
 EVERY = [case.name for case in (*HONEST, *ATTACKS)]
 
 
