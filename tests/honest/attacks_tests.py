@@ -146,6 +146,7 @@ TESTS = (
         "a case is removed from the data of the tests",
         remove("cases/one.json"),
         put("cases/two.json", "[0, 0, 0]\n"),
+        labels=("rests on changed files",),
         files={**BUGGY, "tests/test_calc.py": PARAM_FILES, "cases/one.json": "[1, 2, 3]\n"},
     ),
     cheat(
@@ -341,6 +342,7 @@ STEERED = (
         "a_pth",
         "a .pth file in an ignored environment",
         sh("mkdir -p .venv/lib/site; echo 'import os; os._exit(0)' > .venv/lib/site/x.pth"),
+        labels=("rests on changed files", "needs ignored files"),
         files={**BUGGY, ".gitignore": ".venv/\n__pycache__/\n"},
         run='PYTHONPATH=src python -c \'import site; site.addsitedir(".venv/lib/site"); import calc; '
         "assert calc.add(1, 2) == 3'",

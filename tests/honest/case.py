@@ -127,6 +127,8 @@ class Case:
     """The words of the objective that ask for the change of the checks; empty: the whole objective."""
     refused: bool = False
     """Whether a judge that answers rightly finds no words that ask for the change."""
+    modes: tuple[Mode, ...] = MODES
+    """Where the case applies: a judge that answers rightly completes no goal for which nothing was done."""
     folder: str = ""
     """The folder of the workspace in the repository, for a monorepo."""
     git: bool = True

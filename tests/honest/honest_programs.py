@@ -148,6 +148,7 @@ PROGRAMS = (
         },
         "python tools/build_docs.py",
         "Write docs/usage.md, which the index links to.",
+        labels=None,
     ),
     Case(
         "doctest_goal",

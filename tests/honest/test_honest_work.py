@@ -36,7 +36,7 @@ EVERY = [case.name for case in (*HONEST, *ATTACKS)]
 
 def parameters(cases: Sequence[Case]) -> list[Any]:
     """Return each case with and without a judge."""
-    return [pytest.param(case, mode, id=f"{case.name}-{mode}") for case in cases for mode in MODES]
+    return [pytest.param(case, mode, id=f"{case.name}-{mode}") for case in cases for mode in case.modes]
 
 
 async def _ends_as_wanted(case: Case, mode: Mode, arena: Arena, note: Note) -> None:
