@@ -378,9 +378,9 @@ STEERED = (
     cheat(
         "a_ignored_plant",
         "a module that git ignores is in front",
-        put("build/calc.py", RIGHT),
-        files={**BUGGY, ".gitignore": "build/\n__pycache__/\n"},
-        run="PYTHONPATH=build pytest -q -o pythonpath=",
+        put("fake/calc.py", RIGHT),
+        files={**BUGGY, ".gitignore": "fake/\n__pycache__/\n"},
+        run="PYTHONPATH=fake pytest -q -o pythonpath=",
         labels=("needs ignored files", "checks differ", "rests on changed files", "dependencies changed"),
     ),
     cheat(
