@@ -149,7 +149,11 @@ SOURCES = (
         ),
     ),
     Case(
-        "worktree_in", "a git worktree in the workspace is left", (FIX, sh("git worktree add -q wt HEAD")), labels=None
+        "worktree_in",
+        "a git worktree in the workspace is left",
+        (FIX, sh("git worktree add -q wt HEAD")),
+        {**BUGGY, "pyproject.toml": PYPROJECT + 'testpaths = ["tests"]\n'},
+        labels=None,
     ),
     Case(
         "worktree_out",
@@ -266,7 +270,7 @@ PLACES = (
         {**SOUND, ".gitignore": ".venv/\n__pycache__/\n"},
         ".venv/bin/python -c 'import sys; sys.path.insert(0, \"src\"); import calc; assert calc.add(1, 2) == 3'",
         "Make the virtual environment .venv.",
-        labels=("needs ignored files",),
+        labels=None,
     ),
     Case(
         "dependency_installed",
