@@ -66,7 +66,7 @@ async def test_each_test_has_an_ending(tmp_path: Path) -> None:
     assert result.tests is not None
     assert result.tests.endings == {f"test/a.test.cjs::{name}": ending for name, ending in ENDINGS.items()}
     assert (result.tests.whole, result.passed, result.suite.proves) == (True, False, True)
-    assert "# tests 9" in output
+    assert "tests 9\n" in output
 
 
 async def test_the_output_is_that_of_node_itself(tmp_path: Path) -> None:

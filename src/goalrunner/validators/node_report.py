@@ -40,9 +40,11 @@ def starts_node_tests(texts: str) -> bool:
 def with_reporter(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
     """Write the reporters into an existing folder; return the environment in which node uses them. Raise OSError."""
     url = folder.as_uri()
+    # Newer versions of node flush the file to the disk, which /dev/null refuses.
+    destination = re.sub(r'([\\"])', r"\\\1", str(folder / "printed"))
     options = (
         f"--test-reporter={url}/visible.mjs --test-reporter-destination=stdout "
-        f"--test-reporter={url}/reporter.mjs --test-reporter-destination=/dev/null"
+        f'--test-reporter={url}/reporter.mjs --test-reporter-destination="{destination}"'
     )
     source = Path(__file__).with_name("node_reporter.mjs").read_text(encoding="utf-8")
     (folder / "reporter.mjs").write_text(source.replace("'OPTIONS'", repr(options)), encoding="utf-8")
@@ -87,9 +89,10 @@ def read_node_reports(folder: Path, workspace: Path) -> CollectedTests | None:
 
 def _add(found: TestNames, row: _Row, workspace: Path) -> None:
     file, names = row.file, row.names
-    if names[0] == file or (not file and names[0].startswith("/")):
+    is_file = names[0] == file or (not file and names[0].startswith("/"))
+    if is_file or (len(names) == 1 and file.endswith(f"/{names[0]}")):
         # Node counts a file as a test if it has none, or if it fails outside of its tests.
-        file, names = names[0], names[1:]
+        file, names = file or names[0], names[1:]
     path = path_in_workspace(file, workspace, workspace) if file else ""
     if not path:
         found.whole = False

@@ -72,7 +72,9 @@ _NODE = re.compile(
     re.MULTILINE,
 )
 _NODE_COUNT = re.compile(r"([a-z]+) ([0-9]+)")
-_NODE_FILE = re.compile(r"^(?:(?:not )?ok \d+ - |[✔✖] )/.*\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$", re.MULTILINE)
+_NODE_FILE = re.compile(
+    r"^(?:(?:not )?ok \d+ - |[✔✖] )(?:/.*|\S+)\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$", re.MULTILINE
+)
 _NO_JEST = re.compile(r"^No tests found, exiting with code 0$", re.MULTILINE)
 _NO_VITEST = re.compile(r"^.*No test files found, exiting with code 0$", re.MULTILINE)
 """What jest and vitest print with --passWithNoTests."""
