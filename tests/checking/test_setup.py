@@ -206,6 +206,17 @@ async def test_changes_of_files_of_the_project_are_not_kept(project: Project, tm
             assert await run(opened, project, script) == (0, f"{text}made\nnew\ntest_calc.py\n\nimport ")
 
 
+async def test_a_file_of_the_agent_is_never_covered(project: Project, tmp_path: Path) -> None:
+    npm = tmp_path / "bin" / "npm"
+    npm.write_text("#!/bin/sh\necho setup > lib.txt\n")
+    environment = project.overlay("npm ci", with_programs(tmp_path))
+    async with environment.open(project.layer()) as opened:
+        assert await run(opened, project, "cat lib.txt") == (0, "setup\n")
+    project.write("lib.txt", "agent\n")
+    async with environment.open(project.layer()) as opened:
+        assert await run(opened, project, "cat lib.txt") == (0, "agent\n")
+
+
 async def test_programs_that_it_installed_come_first_on_path(project: Project) -> None:
     setup = "mkdir -p .venv/bin node_modules/.bin; for f in .venv/bin node_modules/.bin; do echo > $f/tool; chmod +x $f/*; done"
     env = plain_environment(VIRTUAL_ENV="/outside")

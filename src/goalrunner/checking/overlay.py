@@ -165,7 +165,7 @@ class Overlay:
             inputs = await setup.inputs(layers[0])
             kept = await KeptProducts.locked(self._scratch, inputs.key)
         try:
-            if not await asyncio.to_thread(setup.is_whole, kept):
+            if not await asyncio.to_thread(setup.is_usable, kept, inputs.paths):
                 async with self._open(layers) as opened:
                     await setup.run(opened, opened.files)
                     opened.namespace.close()

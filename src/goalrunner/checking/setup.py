@@ -128,10 +128,13 @@ class Setup:
         finally:
             output.unlink(missing_ok=True)
 
-    def is_whole(self, kept: KeptProducts) -> bool:
-        """Return whether an installation is complete, and the same as when it was made."""
+    def is_usable(self, kept: KeptProducts, paths: frozenset[str]) -> bool:
+        """Return whether an installation is complete, as it was made, and covers none of the files of the project, `paths`."""
         expected = self._states.setdefault(kept.key, kept.state)
-        return bool(expected) and state_of(str(kept.files)) == expected
+        if not expected or state_of(str(kept.files)) != expected:
+            return False
+        installed = f"{kept.files}/"
+        return not any(os.path.isfile(installed + path) or os.path.islink(installed + path) for path in paths)
 
     def keep(self, kept: KeptProducts, files: Path, paths: frozenset[str]) -> None:
         """Keep what the command wrote, without its changes of files of the project, whose `paths` are given."""
@@ -214,7 +217,7 @@ def activated(env: Mapping[str, str], workspace: Path, files: Path) -> dict[str,
 
 
 def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
-    """Return the paths, of all in a checkout, that decide what `setup` installs.
+    """Return the paths, of all in a workspace, that decide what `setup` installs.
 
     For a command that is known to install by manifests alone, these are manifests and what is compiled; for any other one
     (`pip install .` copies the code, `make deps` may do anything) they are all files.
