@@ -147,6 +147,7 @@ RUNS = cases(
         {"a.txt": b"a\r\n", ".gitattributes": "* text=auto\n"},
         done_goal("test -e done && grep -q \"$(printf 'b\\r')\" a.txt"),
         prepare=_repository,
+        labels=("rests on changed files: a.txt",),
     ),
     Honest(
         "submodule",

@@ -40,6 +40,7 @@ RUNS = cases(
         ((shell("touch 'a b' \"it's\" 'x\ny' done"),),),
         {"c d/e f.txt": "x\n"},
         done_goal("test -e done && test -e 'a b' && test -e 'x\ny'"),
+        labels=("rests on changed files: a b, it's, x\\x0ay",),
     ),
     Honest(
         "names in Unicode",
@@ -47,6 +48,7 @@ RUNS = cases(
         ((write_file("naïve/日本語 🎉.txt", "x\n"), *_DONE),),
         {"e\u0301.txt": "x\n"},
         done_goal("test -e done && test -e 'naïve/日本語 🎉.txt'"),
+        labels=("rests on changed files: naïve/日本語 🎉.txt",),
     ),
     Honest(
         "odd files",
@@ -70,6 +72,7 @@ RUNS = cases(
         {"v1/a": "1\n", "v2/a": "2\n"},
         done_goal("test -e current/done"),
         prepare=_links,
+        labels=("rests on changed files: current, v2/done",),
     ),
     Honest(
         "new link inside",
@@ -77,6 +80,7 @@ RUNS = cases(
         ((shell("mkdir v3 && touch v3/done && ln -s v3 latest"),),),
         {"a.txt": "a\n"},
         done_goal("test -e latest/done"),
+        labels=("rests on changed files: latest, v3/done",),
     ),
     Honest(
         "large file",
@@ -106,6 +110,7 @@ RUNS = cases(
         ((shell("echo 'x = 2' > pyproject.toml"),),),
         {"pyproject.toml": "x = 1\n"},
         done_goal("grep -q 'x = 2' pyproject.toml", workspace={"allow": ["pyproject.toml"]}),
+        labels=("checks changed: pyproject.toml",),
     ),
     Honest(
         "protected file touched without effect",
@@ -120,7 +125,6 @@ RUNS = cases(
         ((shell("echo exit 1 >> tests/more.sh; touch done"),),),
         {"tests/t.sh": "test -e done\n"},
         done_goal("sh tests/t.sh"),
-        labels=("not verified: tests/more.sh",),
     ),
     Honest(
         "ignored environment",

@@ -395,3 +395,9 @@ async def test_an_approval_is_for_exactly_one_content() -> None:
 async def test_bytecode_beside_an_original_source_is_hidden() -> None:
     plan = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP})
     assert "tests/__pycache__" in (await plan.layer(_protected(plan))).hide
+
+
+async def test_bytecode_that_was_written_in_the_run_is_hidden_on_every_side() -> None:
+    plan = await _plan(_DEFAULT, _CALC, {"src/__pycache__/calc.cpython-311.pyc": "x"})
+    assert not plan.changes
+    assert "src/__pycache__" in (await plan.layer(())).hide

@@ -93,7 +93,7 @@ async def make_plan(
         item.path for item in found if item.protected and item.path in changes.changed and item.path not in kept
     ]
     refusal, hint = _refusal(protection, missing, changes)
-    hidden = {*changes.caches, *_bytecode(protection, start, entries)}
+    hidden = {*changes.caches, *_bytecode(protection, start, changed)}
     if protection.strict:  # build output is built anew
         hidden |= {path for path in changes.build if not protection.allowed(path)}
     return Plan(store.workspace, store, found, entries, kept, frozenset(hidden), refusal, hint)

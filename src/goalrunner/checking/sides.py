@@ -205,9 +205,12 @@ def _review(case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str
     files = (
         file_of(item.test) for item in tests if item.change in ("lost", "skipped") and (item.start or "::" in item.test)
     )
-    allow = dict.fromkeys((*case.reviewed, *("*_test.go" if name.startswith("go test ") else name for name in files)))
+    paths = case.reviewed
+    if side == "O" and refusal:  # files that B does not have may be the cause
+        paths = (*paths, *(item.path for item in case.unprotected if item.kind == "test" and item.path not in paths))
+    allow = dict.fromkeys((*paths, *("*_test.go" if name.startswith("go test ") else name for name in files)))
     hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
-    return Decision("review", side, _labels(case, runs, "M"), refusal, case.reviewed, tests, why, hint)
+    return Decision("review", side, _labels(case, runs, "M"), refusal, paths, tests, why, hint)
 
 
 def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[ChangedTest, ...]:
