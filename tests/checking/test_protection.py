@@ -125,6 +125,8 @@ def test_tests_of_the_start_are_protected_by_default(path: str, kind: str) -> No
         ("docs/testing.md", "data"),
         ("config.json", "data"),
         ("golden/page.html", "data"),
+        ("golden/formatted.py", "data"),
+        ("src/expected.py", "source"),
     ],
 )
 def test_other_files_are_source_if_they_are_code_and_else_data(path: str, kind: str) -> None:

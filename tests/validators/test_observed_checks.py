@@ -91,6 +91,7 @@ def test_which_tests_make_a_file_of_tests(test: str, *, expected: bool) -> None:
         ("pre-commit run -a", {".pre-commit-config.yaml": "entry: pytest"}, "pre-commit pytest", True),
         ("pytest", {"pytest.ini": "[pytest]\naddopts = --ruff --cov\n"}, "pytest ruff", True),
         ("./main.py", {}, "", True),
+        ("docker compose run app", {"compose.yaml": "command: pytest"}, "docker pytest", True),
         ("python tools/check.py", {"tools/check.py": "run(['mypy'])"}, "mypy", True),
         ("((broken", {}, "", True),
     ],
@@ -112,6 +113,8 @@ def test_a_runner_that_reported_runs_tests() -> None:
     assert observed_checks([result("a.py::test_a")], lint).runs_tests
     assert observed_checks([result(runner="jest")], lint).runs_tests
     assert observed_checks([], lint).tools == frozenset({"ruff"})
+    assert observed_checks([result("a.py::test_a")], lint).tools == frozenset({"ruff", "pytest"})
+    assert observed_checks([result(runner="jest")], lint).tools == frozenset({"ruff", "jest"})
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ PathKind = Literal["source", "test", "configuration", "script", "data"]
 _CACHES = Patterns(CACHES, own=True)
 _IS_MANIFEST = Matcher(MANIFESTS, own=True)
 _TEMPLATE = re.compile(r"(?:^|/)templates/")
+_EXPECTED = re.compile(r"(?:^|/)goldens?/", re.IGNORECASE)
+"""Folders of expectations, which are data even if they are written as code."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ class Protection:
         """
         is_program = mode == "100755" and "." not in path.rpartition("/")[2]
         is_source = is_program or language_of(path) is not None or _TEMPLATE.search(path) or _IS_MANIFEST(path)
+        is_source = is_source and not _EXPECTED.search(path)
         item = ChangedPath(path, change, "source" if is_source else "data")
         if change == "new" and _CACHES.match(path):
             return replace(item, kind="source")

@@ -20,7 +20,6 @@ from goalrunner.validators.recipes import file_text
 from goalrunner.validators.spec_validator import variables_named
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
-_KNOWN_TOOLS = frozenset((*CONFIGURATION, *CONFIGURED_BY_NAME, *CHECKERS, "rg"))
 _OTHER_NAMES = {
     "basedpyright": "pyright",
     "dmypy": "mypy",
@@ -43,9 +42,12 @@ _DRIVERS = {
     "hatch": ("pyproject.toml", "hatch.toml"),
     "pytest": ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"),
     **dict.fromkeys(("poe", "pdm", "poetry"), ("pyproject.toml",)),
+    "composer": ("composer.json",),
+    **dict.fromkeys(("docker", "docker-compose", "podman"), ("compose.yaml", "docker-compose.yml", "Dockerfile")),
     **dict.fromkeys(PACKAGE_MANAGERS, ("package.json",)),
 }
 """Programs that start others, with the files that say which."""
+_KNOWN_TOOLS = frozenset((*CONFIGURATION, *CONFIGURED_BY_NAME, *CHECKERS, *_DRIVERS, "rg"))
 _RUNNERS = frozenset(
     name for runner in TEST_RUNNERS for name in runner.programs.split() if name not in ("node", "go", "cargo")
 )
@@ -150,6 +152,8 @@ def _only_lints(program: Program) -> bool:
     return name in CHECKERS | _NEUTRAL or program.words[1:2] in [(word,) for word in _LINTING.get(name, ())]
 
 
+_TOOLS = {"pytest": "pytest", "python": "pytest", "javascript": "node", "cargo test": "cargo", "rust": "cargo"}
+"""The programs of test runners and of languages whose tests were collected."""
 _LANGUAGES = {"pytest": "python", "unittest": "python", "cargo test": "rust", "go test": "go"}
 """The languages of test runners; that of the others is JavaScript."""
 _BY_NAME = frozenset({"go", "rust"})
@@ -161,7 +165,7 @@ def observed_checks(results: Iterable[ValidatorResult], started: StartedChecks |
     files: set[str] = set()
     observed: set[str | None] = set()
     unknown: set[str | None] = set()
-    ran_tests = False
+    ran: set[str] = set()
     for result in results:
         ids = result.tests.endings if result.tests is not None else {}
         is_whole = result.tests is not None and result.tests.whole
@@ -173,11 +177,12 @@ def observed_checks(results: Iterable[ValidatorResult], started: StartedChecks |
             unknown |= counted - languages
         else:
             unknown |= counted | languages or ({"python", "javascript"} if result.tests is not None else set())
-        ran_tests = ran_tests or bool(ids or counted)
+        ran |= {language for language in languages if language} | {count.runner for count in result.suite.counts}
     known = frozenset(language for language in observed - unknown if language and language not in _BY_NAME)
     if started is None:
         return ObservedChecks(frozenset(files), known)
-    return ObservedChecks(frozenset(files), known, started.tools, started.runs_tests or ran_tests)
+    tools = started.tools | {_TOOLS.get(name, name) for name in ran}
+    return ObservedChecks(frozenset(files), known, tools, started.runs_tests or bool(ran))
 
 
 def _split(identifier: str) -> tuple[str, str]:
