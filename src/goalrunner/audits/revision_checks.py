@@ -104,7 +104,7 @@ async def _checked(prepared: PreparedRun, revision: str) -> RevisionChecks:
     results, outputs = [], []
     for result, output in zip(finished.results, ran.outputs, strict=True):
         shown = {name: parts.redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
-        results.append(result.model_copy(update={**shown, "test_ids": (), "suite": SuiteRecord()}))
+        results.append(result.model_copy(update={**shown, "suite": SuiteRecord()}))
         text = shown["feedback"]
         if output is not None:
             text = b"".join(parts.artifacts.ends(parts.artifacts.adopt(output), _KEPT)).decode(errors="replace")

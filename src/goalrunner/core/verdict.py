@@ -15,8 +15,6 @@ from goalrunner.core.observation import ArtifactRef
 FEEDBACK_TAIL = 4_000
 """Characters of a validator's output that go back to the agent; the last ones, where test runners put their summary."""
 
-TEST_IDS = 20_000
-"""Maximum number of tests that a result names."""
 _TAIL_OF_NPM = re.compile(r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?")
 """Last lines of npm that do not name the cause."""
 _ID = re.compile(r"o[1-9][0-9]*", re.IGNORECASE)
@@ -120,9 +118,7 @@ class ValidatorResult(Frozen):
     tests_failed: int | None = Field(None, ge=0)
     """Tests that failed or broke; None: unknown."""
     test_ids: tuple[str, ...] = ()
-    """Tests that passed or failed, file::class::name, sorted, the first 20,000; a file alone where it could not be
-    collected.
-    """
+    """Tests that passed or failed, in records of older runs."""
     suite: SuiteRecord = SuiteRecord()
     tests: CollectedTests | None = Field(None, exclude=True)
     """The collected tests; None if no runner gave ids. The log does not contain them."""

@@ -251,7 +251,7 @@ async def observe(ran: CheckRun, journal: RunJournal, seen: Snapshot | None = No
     for ahead, (result, kept) in enumerate(zip(ran.finished.results, refs, strict=True)):
         ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
         identifier = journal.next_observation(ahead)
-        update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
+        update = {"output": ref, "observation": identifier, "suite": SuiteRecord()}
         results.append(result.model_copy(update=update))
         (concealed if result.hidden else visible).append(
             Observation(

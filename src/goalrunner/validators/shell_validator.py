@@ -14,7 +14,7 @@ from goalrunner.core.ports import Completion, Launcher, ValidationContext, Valid
 from goalrunner.core.runner_calls import calls
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import PYTEST, PYTEST_NO_TESTS
-from goalrunner.core.verdict import TEST_IDS, ValidatorResult
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.command_lines import missing_in_pipe, obstacle, unexecutable_script
 from goalrunner.validators.junit_report import copying_command
@@ -195,12 +195,7 @@ def _with_tests(result: ValidatorResult, reading: SuiteReading, reports: Reports
         "proves": proves(result, tests, reports),
         "below_threshold": not result.passed and is_below_threshold(reading),
     }
-    ran = sorted(name for name, ending in tests.endings.items() if ending in ("passed", "failed")) if tests else []
-    update: dict[str, object] = {
-        "suite": reading.record.model_copy(update=about),
-        "tests": tests,
-        "test_ids": tuple(ran[:TEST_IDS]),
-    }
+    update: dict[str, object] = {"suite": reading.record.model_copy(update=about), "tests": tests}
     if reports.pytest is not None and reports.has_pytest:
         update |= {"tests_run": reports.pytest.run, "tests_failed": reports.pytest.failed}
     return result.model_copy(update=update)

@@ -25,7 +25,6 @@ from goalrunner.core.tools import (
 from goalrunner.core.verdict import CollectedTests, RunnerCount, SuiteRecord, ValidatorResult
 from goalrunner.validators.check_files import lines_followed
 from goalrunner.validators.collected_tests import together
-from goalrunner.validators.named_tests import GO as GO
 from goalrunner.validators.named_tests import named_tests, started_and_ended
 from goalrunner.validators.recipes import file_text
 from goalrunner.validators.runner_reports import Reports
