@@ -11,7 +11,7 @@ from goalrunner.app.verification import verify_run
 from goalrunner.records.run_folder import RunFolder
 from tests.adversarial.cases import CAPPED, COMPLETE
 from tests.adversarial.judges import GullibleJudge, Prompt
-from tests.support.arena import Arena, Ending
+from tests.support.arena import CALC, Arena, Ending
 from tests.support.recordings import quote, shell
 
 FILES: Mapping[str, str] = {
@@ -76,6 +76,24 @@ async def test_a_command_after_the_last_change_is_evidence_in_its_round(name: st
     assert ending.how == (*COMPLETE, 1), ending.reasons
     verified = await verify_run(RunFolder(ending.run), arena.home, arena.environ)
     assert verified.broken is None
+
+
+SUITES: Mapping[str, tuple[str, ...]] = {
+    "a suite that makes its caches": ("python -m pytest -q",),
+    "a suite that runs twice": ("python -m pytest -q", "python -m pytest -q"),
+    "a suite with a junit report": ("python -m pytest -q --junitxml=junit.xml",),
+    "a suite that measures coverage": ("python -m coverage run -m pytest -q && python -m coverage xml",),
+    "a suite and a commit": ("git init -q && git add -A", "python -m pytest -q", "git commit -qm done"),
+}
+
+
+@pytest.mark.parametrize("name", SUITES)
+async def test_a_real_suite_is_evidence_in_the_round_of_the_fix(name: str, arena: Arena) -> None:
+    arena.write({**CALC, "tests/test_slow.py": "import time\n\n\ndef test_slow():\n    time.sleep(2.2)\n"})
+    commands = ("sed -i 's/a - b/a + b/' src/calc.py", *SUITES[name])
+    judge = cites("python -m", " passed")
+    ending = await arena.fight(tuple(map(shell, commands)), judge_llm=judge)
+    assert ending.how == (*COMPLETE, 1), ending.reasons
 
 
 CHANGED: Mapping[str, tuple[str, ...]] = {
