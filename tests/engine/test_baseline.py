@@ -100,13 +100,15 @@ async def test_a_red_check_that_misses_nothing_is_the_agents_to_mend(tmp_path: P
 
 
 @pytest.mark.parametrize("check", ["overlay", "in-place"])
-async def test_what_checks_write_stays_out_of_the_workspace(tmp_path: Path, check: str) -> None:
+async def test_checks_change_no_file_of_the_workspace(tmp_path: Path, check: str) -> None:
+    """In place, new files stay; in an overlay, nothing does."""
     arena = Arena(tmp_path)
     arena.write({"a.txt": "a\n"})
     goal = _goal("echo report > report.xml; echo more >> a.txt", workspace={"check": check})
     ending = await arena.fight((), **goal)
     assert ending.how == ("complete", "satisfied", 1)
-    assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt"]
+    new = ["report.xml"] if check == "in-place" else []
+    assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt", *new]
     assert (arena.workspace / "a.txt").read_text() == "a\n"
 
 
@@ -117,7 +119,8 @@ async def test_declared_outputs_are_copied_back(tmp_path: Path, check: str) -> N
     config = {"check": check, "outputs": ["report.xml"]}
     ending = await arena.fight((), **_goal("echo report > report.xml; echo x > other", workspace=config))
     assert ending.how == ("complete", "satisfied", 1)
-    assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt", "report.xml"]
+    others = ["other"] if check == "in-place" else []
+    assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt", *others, "report.xml"]
 
 
 async def test_a_program_that_the_machine_lacks_fails_the_run(tmp_path: Path) -> None:
