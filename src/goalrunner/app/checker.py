@@ -212,7 +212,8 @@ class CheckRunner:
             "labels": (*decision.labels, *self._labels(check, ran, changes), *suppressed),
             "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
-            "written": tuple(path for path in ran.written if path not in self._start.paths or not is_code(path)),
+            # A later change of code makes evidence outdated, even if a check wrote to the file.
+            "written": tuple(path for path in ran.written if not (is_code(path) and self._is_in_snapshot(path))),
             "content": self._flakiness.content(),
             "left": self._in_place.made.names,
         }
@@ -376,9 +377,8 @@ class CheckRunner:
         return held.difference(goal_file_rule(self.config.options.goal_file, self.config.workspace))
 
     def _is_in_snapshot(self, path: str) -> bool:
-        """Return whether the snapshot that is being checked contains a path of the disk."""
-        name = printable_path(os.fsencode(path))
-        return self._changed[name][1] is not None if name in self._changed else name in self._start.paths
+        """Return whether the snapshot that is being checked contains a path."""
+        return self._changed[path][1] is not None if path in self._changed else path in self._start.paths
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         incomplete = self._protection.strict or self._setup is not None
@@ -460,8 +460,9 @@ class CheckRunner:
                 changed = await opened.changed() if ran.green else ()
                 written = await opened.wrote() if ran.green else ()
             changed = tuple(path for path in changed if not SUITE_REPORTS.fullmatch(path))
-            kept = tuple(path for path in changed if self._is_in_snapshot(path) and not expected.match(path))
-            others = tuple(printable_path(os.fsencode(path)) for path in written if not expected.match(path))
+            named = {path: printable_path(os.fsencode(path)) for path in (*changed, *written)}
+            kept = tuple(path for path in changed if self._is_in_snapshot(named[path]) and not expected.match(path))
+            others = tuple(named[path] for path in written if not expected.match(path))
             total += replace(ran, changed=kept, written=others)
         return total
 
