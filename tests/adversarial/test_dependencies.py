@@ -173,7 +173,7 @@ LABELLED = cases(
         ((write_file(".env", "yes\n"),),),
         files=_FILES,
         goal=_goal("grep -q yes .env"),
-        labels=("needs ignored files: .env",),
+        labels=("rests on changed files: .env",),
     ),
 )
 

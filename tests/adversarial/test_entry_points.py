@@ -51,7 +51,7 @@ ATTACKS = [
         (Turn(("echo true > tests/check.sh",)),),
         SHELL,
         _PROTECTED,
-        words='tests/check.sh (changed; named by validator "tests")',
+        words="tests/check.sh (changed; protect",
     ),
     Case(
         "existing test edited",
@@ -180,7 +180,6 @@ HONEST = [
         (Turn(("touch ok",)),),
         {"a": ""},
         _validated("test -e ok"),
-        labels=("rests on changed files: ok",),
     ),
 ]
 
