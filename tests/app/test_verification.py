@@ -283,7 +283,7 @@ async def test_evidence_that_the_snapshots_show_to_be_stale_is_found(run: Finish
 )
 async def test_a_verdict_that_rests_on_a_report_is_checked_as_such(run: FinishedRun, require: str, said: str) -> None:
     def change(event: dict[str, Any]) -> None:
-        """What the greeting holds is the agent's word alone; it changed in that round."""
+        """What the greeting holds is the agent's word alone, without a time; it changed in that round."""
         if event["type"] == "goal_created":
             event["plan"]["require"] = require
         if event["type"] == "round_started" and event["round"] == 2:
@@ -291,7 +291,7 @@ async def test_a_verdict_that_rests_on_a_report_is_checked_as_such(run: Finished
         if event["type"] == "snapshot_taken":
             ids.append(event["snapshot"]["id"])
         if event["type"] == "tool_result_recorded" and event["evidence_ref"] == "o6":
-            event["observation"].update(before=starts[0], after=None, reported_by="claude")
+            event["observation"].update(before=starts[0], after=None, started=None, ended=None, reported_by="claude")
 
     ids: list[str] = []
     starts: list[str] = []
