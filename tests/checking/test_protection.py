@@ -579,17 +579,6 @@ def test_a_protected_file_that_became_a_folder() -> None:
     assert lines(changes(rules, {"check.sh": "a"}, {"check.sh/evil": "b"})) == [f"check.sh (deleted; {SCRIPT})"]
 
 
-def test_an_ignored_file_that_changed_counts_as_new() -> None:
-    start = StartFiles(["tests/test_a.py"])
-    rules = Protection(scripts={"check.sh": SCRIPT})
-    found = classify_changes(rules, start, {}, {}, ignored=["check.sh", "app.db", "tests/test_x.py"])
-    assert [(item.path, item.change, item.kind, item.protected) for item in found] == [
-        ("app.db", "new", "data", False),
-        ("check.sh", "new", "script", True),
-        ("tests/test_x.py", "new", "test", False),
-    ]
-
-
 def test_new_caches_of_bytecode_are_no_checks() -> None:
     assert added(PROTECT, "tests/__pycache__/test_calc.pyc", "tests/test_a.py").is_work
 

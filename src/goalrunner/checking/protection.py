@@ -6,7 +6,7 @@ The goal's keys come first, then what the baseline showed. Names decide where it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -314,14 +314,12 @@ def classify_changes(
     changes: Mapping[str, EntryPair],
     contents: Mapping[str, bytes],
     *,
-    ignored: Iterable[str] = (),
     delivered: ObservedChecks | None = None,
 ) -> tuple[ChangedPath, ...]:
     """Return every path that differs from the start, sorted, with what it means for the checks.
 
     `protection` has the goal's keys and what the baseline showed (`with_observed`). `contents` has the kept contents of
-    `contents_needed(changes)`, by their ids. `ignored` are files that git ignores, existed at the start, and changed: their
-    original content is not kept, so they count as new. `delivered` is what the checks showed of the agent's work.
+    `contents_needed(changes)`, by their ids. `delivered` is what the checks showed of the agent's work.
     """
     rules = protection.at(start)
     found: list[ChangedPath] = []
@@ -332,5 +330,4 @@ def classify_changes(
         if LINK in modes and not item.protected:  # snapshots contain no files below a link
             item = replace(rules.describe(f"{path}/x", change, delivered=delivered), path=path)
         found.append(rules.compared(item, _content(old, contents), _content(new, contents)))
-    found += [rules.describe(path, "new") for path in {*ignored} - changes.keys()]
     return tuple(sorted(found, key=lambda item: item.path))
