@@ -131,12 +131,12 @@ def test_a_shell_that_does_not_know_pipefail_is_a_persons_to_replace(place: Chec
         (
             "python3 -m nox",
             "/usr/bin/python3: No module named nox",
-            "No module named nox; /usr/bin/python3 -m pip install nox, in ",
+            "No module named nox; /usr/bin/python3 -m pip install nox, with ",
         ),
         (
             "cd x && python -m pytest -q",
             "/v/bin/python: No module named pytest",
-            "No module named pytest; /v/bin/python -m pip install pytest, in ",
+            "No module named pytest; /v/bin/python -m pip install pytest, with ",
         ),
         # The work is to bring these.
         ("python3 -m mytool --help", "/usr/bin/python3: No module named mytool", ""),
