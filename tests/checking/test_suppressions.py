@@ -100,7 +100,12 @@ _LINES = st.lists(
 
 def test_long_lines_are_read_in_time() -> None:
     line = "/*;" * 200_000
-    assert count_suppressions(diff("", f"{line} noqa\n# noqa")) == 1
+    assert count_suppressions(diff("", f"{line} noqa\n# noqa")) == 2
+
+
+@pytest.mark.parametrize("line", ["import os\f# noqa", f"{'x' * 3000}  # noqa", "import os  # ruff: disable[F401]"])
+def test_a_suppression_hides_in_no_line(line: str) -> None:
+    assert count_suppressions(diff("import os", line)) == 1
 
 
 @given(_LINES, _LINES)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from goalrunner.checking.start_files import language_of
 
 _COMMENTS = (
-    r"noqa\b|type:\s*ignore|(?:pyright|ty|pyrefly|mypy):\s*(?:ignore|disable)|pylint:\s*disable|pragma:\s*no\s*cover|nosec\b"
+    r"noqa\b|type:\s*ignore|(?:pyright|ty|pyrefly|mypy|ruff):\s*(?:file-)?(?:ignore|disable)|pylint:\s*disable|pragma:\s*no\s*cover|nosec\b"
     r"|nosemgrep|isort:\s*skip|fmt:\s*(?:off|skip)|yapf:\s*disable|eslint-disable|oxlint-disable|biome-ignore|prettier-ignore"
     r"|stylelint-disable|@ts-(?:ignore|expect-error|nocheck)|(?:istanbul|c8|v8)\s+ignore|nolint\b|lint:ignore"
     r"|rubocop:\s*(?:disable|todo)|shellcheck\s+disable|swiftlint:disable|ktlint-disable|@phpstan-ignore|@psalm-suppress"
@@ -25,7 +25,7 @@ _MARKS = (
 )
 _SUPPRESSION = re.compile(rf"(?:#|//|/\*|--|;|\*|%|<!--).*?(?P<comment>{_COMMENTS})|(?P<mark>{_MARKS})")
 _LONGEST = 1_000
-"""Maximum number of characters that are read of a line; longer ones are made by programs."""
+"""Number of characters that are read at the beginning, and at the end, of a line."""
 _FILE = re.compile(r"\+\+\+ (?:b/)?(.*?)\t?$")
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
@@ -52,15 +52,16 @@ def count_suppressions(diff: str) -> int:
 def _suppressions(hunk: Iterable[tuple[str, str]], wanted: str) -> Iterator[tuple[str, str]]:
     """Yield the lines with suppressions among the removed or the added ones, each with its suppression in one spelling."""
     for sign, line in hunk:
-        for found in _SUPPRESSION.finditer(line[:_LONGEST]) if sign == wanted else ():
-            yield line.strip(), re.sub(r"\s", "", found["comment"] or found["mark"])
+        for part in (line[:_LONGEST], line[_LONGEST:][-_LONGEST:]) if sign == wanted else ():
+            for found in _SUPPRESSION.finditer(part):
+                yield line.strip(), re.sub(r"\s", "", found["comment"] or found["mark"])
 
 
 def _hunks(diff: str) -> Iterator[list[tuple[str, str]]]:
     """Yield the removed and added lines of each hunk of a file of code, with "-" or "+"."""
     path, old, new = "", 0, 0
     lines: list[tuple[str, str]] = []
-    for line in diff.splitlines():
+    for line in diff.split("\n"):  # a line may contain a form feed
         if old > 0 or new > 0:
             sign = line[:1]
             old -= sign in ("-", " ", "")
