@@ -305,6 +305,15 @@ def test_in_a_project_without_tests_new_configuration_of_runners_is_work() -> No
     assert not added(DEFAULT, "tests/test_a.py", "src/a.py").protected
 
 
+@pytest.mark.parametrize("path", ["new/ruff.toml", "new/mypy.ini", "new/pyproject.toml"])
+def test_new_configuration_of_linters_is_no_work_beside_sources(path: str) -> None:
+    lint = Protection().with_observed(ObservedChecks(runs_tests=False), StartFiles(["src/a.py"]))
+    item = lint.describe(path, "new")
+    assert (item.kind, item.protected, item.is_work) == ("configuration", False, False)
+    empty = Protection().with_observed(ObservedChecks(runs_tests=False), StartFiles(["README.md"]))
+    assert empty.describe(path, "new").is_work
+
+
 @pytest.mark.parametrize("rules", [DEFAULT, PROTECT], ids=["default", "protect"])
 def test_a_manifest_is_source_if_only_dependencies_and_metadata_changed(rules: Protection) -> None:
     base = {"pyproject.toml": '[project]\nversion = "1"\n[tool.pytest]\na = 1\n', "tests/test_a.py": ""}

@@ -177,7 +177,7 @@ ROWS: dict[str, Row] = {
         case(GOLDEN), {"M": result(GREEN), "B": result(RED)}, "MB", "review", ()
     ),
     "a changed test and data that the result needs": (
-        case(EXTENDED, DATA), {"M": result(GREEN), "B": result(RED), "O": result(RED)}, "MBO", "review", ()
+        case(EXTENDED, DATA), {"M": result(GREEN), "B": result(RED), "O": result(RED)}, "MBO", "review", ("rests on changed files: src/table.json",)
     ),
     "an extended test that the coverage needs": (
         case(EXTENDED),
@@ -271,7 +271,7 @@ ROWS: dict[str, Row] = {
         {"M": result(GREEN), "B": result({TEST_A: "passed"}), "O": result({TEST_A: "passed"})},
         "MBO",
         "review",
-        (),
+        ("rests on changed files: src/table.json",),
     ),
     "a test exists only with new data": (
         case(DATA),

@@ -237,8 +237,10 @@ class Protection:
             return replace(item, rule=NEW_LINTING, protected=True)
         if test := self._tests.kind_of_new(path, delivered):
             return replace(item, kind=test)
-        # In a project without tests, the configuration of a test runner is work.
-        return replace(item, kind="configuration" if self._tests.all else "source") if configures else None
+        # In a project without tests, the configuration of a test runner is work; that of a linter is none beside sources.
+        only_lints = configures == "code" or not self._seen.runs_tests
+        decides = self._tests.all or (only_lints and self._start.source_folders)
+        return replace(item, kind="configuration" if decides else "source") if configures else None
 
     def _role(self, name: str) -> str:
         if name in self._scripts:

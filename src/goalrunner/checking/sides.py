@@ -210,7 +210,10 @@ def _review(case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str
         paths = (*paths, *(item.path for item in case.unprotected if item.kind == "test" and item.path not in paths))
     allow = dict.fromkeys((*paths, *("*_test.go" if name.startswith("go test ") else name for name in files)))
     hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
-    return Decision("review", side, _labels(case, runs, "M"), refusal, paths, tests, why, hint)
+    labels = _labels(case, runs, "M")
+    if unseen := [item.path for item in case.unprotected if item.kind == "data" and item.path not in paths]:
+        labels = (*labels, Label.RESTS_ON_FILES.about(some(unseen)))
+    return Decision("review", side, labels, refusal, paths, tests, why, hint)
 
 
 def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[ChangedTest, ...]:
