@@ -177,7 +177,11 @@ ROWS: dict[str, Row] = {
         case(GOLDEN), {"M": result(GREEN), "B": result(RED)}, "MB", "review", ()
     ),
     "a changed test and data that the result needs": (
-        case(EXTENDED, DATA), {"M": result(GREEN), "B": result(RED), "O": result(RED)}, "MBO", "review", ("rests on changed files: src/table.json",)
+        case(EXTENDED, DATA),
+        {"M": result(GREEN), "B": result(RED), "O": result(RED)},
+        "MBO",
+        "review",
+        ("rests on changed files: src/table.json",),
     ),
     "an extended test that the coverage needs": (
         case(EXTENDED),
