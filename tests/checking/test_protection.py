@@ -314,6 +314,16 @@ def test_new_configuration_of_linters_is_no_work_beside_sources(path: str) -> No
     assert empty.describe(path, "new").is_work
 
 
+@pytest.mark.parametrize(
+    ("path", "is_work"),
+    [("typing.py", False), ("json/__init__.py", False), ("src/typing.py", True), ("code/b.py", True)],
+)
+def test_a_new_module_of_python_is_no_work_where_only_linters_run(path: str, is_work: bool) -> None:
+    start = StartFiles(["src/a.py", "code/a.py"])
+    assert Protection().with_observed(ObservedChecks(runs_tests=False), start).describe(path, "new").is_work is is_work
+    assert Protection().with_observed(ObservedChecks(), start).describe(path, "new").is_work
+
+
 @pytest.mark.parametrize("rules", [DEFAULT, PROTECT], ids=["default", "protect"])
 def test_a_manifest_is_source_if_only_dependencies_and_metadata_changed(rules: Protection) -> None:
     base = {"pyproject.toml": '[project]\nversion = "1"\n[tool.pytest]\na = 1\n', "tests/test_a.py": ""}

@@ -6,6 +6,7 @@ The goal's keys come first, then what the baseline showed. Names decide where it
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -56,6 +57,8 @@ PathKind = Literal["source", "test", "configuration", "script", "data"]
 
 _CACHES = Patterns(CACHES, own=True)
 _IS_MANIFEST = Matcher(MANIFESTS, own=True)
+_IMPORTED_BY_CHECKERS = sys.stdlib_module_names | {"mypy_extensions", "typing_extensions", "pathspec", "click"}
+"""Modules that `python -m mypy` takes from the folder in which it starts, if they exist there."""
 _TEMPLATE = re.compile(r"(?:^|/)templates/")
 _EXPECTED = re.compile(r"(?:^|/)goldens?/", re.IGNORECASE)
 """Folders of expectations, which are data even if they are written as code."""
@@ -237,6 +240,10 @@ class Protection:
             return replace(item, rule=NEW_LINTING, protected=True)
         if test := self._tests.kind_of_new(path, delivered):
             return replace(item, kind=test)
+        first = path.partition("/")[0]
+        is_imported = first.removesuffix(".py") in _IMPORTED_BY_CHECKERS and first not in self._start.folders
+        if is_imported and not self._seen.runs_tests:
+            return replace(item, kind="data")
         # In a project without tests, the configuration of a test runner is work; that of a linter is none beside sources.
         only_lints = configures == "code" or not self._seen.runs_tests
         decides = self._tests.all or (only_lints and self._start.source_folders)
