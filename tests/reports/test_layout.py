@@ -174,6 +174,6 @@ def test_what_does_not_fit_is_marked() -> None:
 
 
 def test_a_warning_is_shown_whole_on_a_narrow_terminal() -> None:
-    remark = "validators ignore the agent's version: tests/test_parser.py (changed; existing test)"
+    remark = "checked without the agent's changes to: tests/test_parser.py (changed; existing test)"
     text = laid_out([StepLine("files", "!", remark=remark, tone="warn")], 40)
     assert "".join(text.split()) == "".join(f"! files {remark}".split())

@@ -116,6 +116,7 @@ def test_a_failure_is_known_only_if_a_second_run_has_it(tmp_path: Path) -> None:
             {"fixes": ("test_a.py::test_new",)},
             'no test is named "test_a.py::test_new"; did you mean "tests/test_a.py',
         ),
+        (BASE, {"fixes": ("test_old",)}, 'no test is named "test_old"; did you mean "tests/test_a.py::test_old"?'),
         (BASE, {"fixes": ("tests/test_a.py::test_other",)}, "exists, but this command does not collect it"),
         (BASE, {"fixes": ("tests/test_a.py::test_to_come",)}, ""),
         (BASE, {"fixes": ("tests/test_b.py::test_first",)}, ""),

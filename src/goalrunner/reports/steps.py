@@ -103,7 +103,7 @@ def _check_lines(event: events.Event) -> Iterator[ReportLine]:
             yield from map(_validator, event.results)
             if event.protected_changes:
                 changes = some(event.protected_changes, _NAMED)
-                yield _warning("files", f"validators ignore the agent's version: {changes}")
+                yield _warning("files", f"checked without the agent's changes to: {changes}")
             if event.refusal:
                 yield _failed("checks", "; ".join(filter(None, (event.refusal, event.hint))))
             if event.leaked:

@@ -84,7 +84,7 @@ def _mistakes(result: ValidatorResult, spec: ValidatorSpec, folder: Path) -> Ite
 def _mistaken_name(name: str, tests: CollectedTests, folder: Path) -> str:
     """Return why a name of `fixes` is no name of a test; empty if the test may be one that is still to be written."""
     file, _, test = name.partition("::")
-    same = [known for known in tests.endings if test and known.partition("::")[2] == test]
+    same = [known for known in tests.endings if known.endswith(f"::{test or name}")]
     path = folder / file
     if not path.is_file():
         return f'fixes: no test is named "{name}"; did you mean "{same[0]}"?' if same else ""
