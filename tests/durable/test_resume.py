@@ -218,16 +218,6 @@ def test_what_cannot_be_continued_says_why(goal: Goal) -> None:
     assert (afresh.code, "preserve_context" in afresh.err) == (2, True), afresh
 
 
-def test_a_checkout_that_a_killed_runner_left_is_no_obstacle(goal: Goal) -> None:
-    goal.write(PLAIN, agent("", shell("touch done")), agent("yes"))
-    goal.run(kill=("after", 5))
-    left = goal.home / "checkouts" / goal.folder.name / "now" / "checkout"
-    left.mkdir(parents=True)
-    (left / "half").write_text("x")
-    assert goal.resume().code == 0
-    assert list((goal.home / "checkouts").iterdir()) == []
-
-
 def test_outcome_of_an_earlier_life_is_not_taken_for_the_runs(goal: Goal) -> None:
     goal.write(PLAIN + "max_iterations = 1", agent("no"), agent("", shell("touch done")), agent("yes"))
     goal.run()

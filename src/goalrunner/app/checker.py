@@ -104,7 +104,7 @@ class CheckRunner:
         self._store = store
         self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
         self.env = config.command_environ
-        self._started = started_checks(goal.validators, workspace, start / "scripts.json")
+        self._started = started_checks(goal.validators, workspace, start / "scripts.json", config.redactor.text)
         self._specs = self._started.specs
         self._callables, self._live = config.options.validators, config.options.live
         self._conceals = any(spec.hidden for spec in self._specs) or any(map(is_hidden, self._callables))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -90,18 +90,23 @@ class _Row(NamedTuple):
     outside: tuple[str, ...]
 
 
-def started_checks(specs: Sequence[ValidatorSpec], workspace: Path, record: Path | None = None) -> StartedChecks:
+def started_checks(
+    specs: Sequence[ValidatorSpec],
+    workspace: Path,
+    record: Path | None = None,
+    redact: Callable[[str], str] = str,
+) -> StartedChecks:
     """Return what validators start. The paths are relative to the workspace.
 
-    The scripts are read once, before the agent works, and kept in the file `record` for a resumed run. Raise RecordError if
-    that file is damaged or cannot be written.
+    The scripts are read once, before the agent works, and kept in the file `record` for a resumed run; `redact` replaces
+    secrets in what is written. Raise RecordError if that file is damaged or cannot be written.
     """
     # Paths alone are kept: the name of a validator may be its command line, which may hold a secret.
     rows: list[_Row] | None = None if record is None else read_json(record, list[_Row])
     if rows is None:
         rows = [_look(spec, workspace) for spec in specs]
         if record is not None:
-            write_json(record, rows)
+            write_json(record, [_redacted(row, redact) for row in rows])
     if record is not None and len(rows) != len(specs):
         raise damaged(record, f"it is about {len(rows)} validators, not {len(specs)}")
     known: list[ValidatorSpec] = []
@@ -132,6 +137,12 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     runs_tests = runs_tests or not tools.isdisjoint(_RUNNERS)
     roles = dict(sorted(found.roles.items()))
     return _Row(variables_named(texts), roles, tuple(sorted(tools)), runs_tests, tuple(sorted(found.outside)))
+
+
+def _redacted(row: _Row, redact: Callable[[str], str]) -> _Row:
+    """Return a row without secrets: any word of a validator's line may be taken for a path."""
+    roles = {redact(path): role for path, role in row.roles.items()}
+    return row._replace(roles=roles, outside=tuple(map(redact, row.outside)))
 
 
 def _tools_in(text: str) -> set[str]:
