@@ -189,7 +189,7 @@ CHECKS = cases(
         "nothing to do: complete at the baseline",
         (),
         {"done": ""},
-        checked_goal(check("test -e done")),
+        {**checked_goal(check("test -e done")), "baseline": "complete"},
         round=0,
     ),
     Honest(

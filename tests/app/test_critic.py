@@ -110,7 +110,8 @@ def test_a_command_asks_for_one_refinement_in_the_same_round(place: Place, check
     refinement = prompts(outcome)[1]
     assert refinement.startswith("[critic] ")
     assert "score 0.40, at least 0.70 is wanted\n\nmake it friendly" in refinement
-    assert not (place.workspace / "left.txt").exists()
+    # In place, new files of checks stay.
+    assert (place.workspace / "left.txt").exists() is (check_kind == "in-place")
     assert "· critic  0.40                       make it friendly" in place.screen.getvalue()
     shown = "".join(show_text(read_records(Path(outcome.run_path) / "events.jsonl"), folder=outcome.run_path))
     assert "critic     python3 critic.py · at least 0.70" in shown

@@ -38,7 +38,7 @@ def prepare(place: Path, script: str = SCRIPT, extra: str = "") -> Path:
 
 
 REPORTING = r"""#!/bin/sh
-touch done
+test -e done || touch done
 n=$(($(cat "$STATE/n" 2>/dev/null || echo 0) + 1)); echo $n > "$STATE/n"
 echo '{"type": "result", "id": "t1", "tool": "Bash", "command": "ls", "output": "it shows done '$n'", "exit_code": 0}'
 echo '{"type": "text", "text": "It is done."}'

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.forking import goal
+from tests.support.recordings import agent, recording
 
 GOAL = ("run", "--objective", "x", "--validator", "true", "--model", "scripted/replies.jsonl", "--workspace")
 
@@ -46,6 +47,6 @@ def test_without_checks_of_the_workspace_the_home_may_be_anywhere(tmp_path: Path
 
 def test_a_workspace_beside_the_temporary_files(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
-    (tmp_path / "replies.jsonl").write_text("")
+    recording(tmp_path / "replies.jsonl", agent("done"))
     ended = goal(*GOAL, "ws", cwd=tmp_path, env={"GOAL_HOME": str(tmp_path)})
     assert (ended.code, ended.err) == (0, ""), ended

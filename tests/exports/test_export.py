@@ -339,6 +339,6 @@ def test_the_comment_has_the_evidence_and_the_files(tmp_path: Path, own_home: Pa
 def test_a_run_that_changed_nothing_has_no_patch(
     tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    worked(tmp_path, written(tmp_path / "work"), own_home, validator="test -e keep.txt")
+    worked(tmp_path, written(tmp_path / "work"), own_home, work="true", validator="test -e keep.txt")
     assert main(["export", "--patch"]) == 2
     assert "changed no files" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from goalrunner.validators.node_report import read_node_reports, refuses_reporte
 from goalrunner.validators.pytest_report import PytestReport, read_reports, reporting
 from goalrunner.validators.runners import reports_needed
 
-_PYTEST = re.compile(r"\b(?:pytest|py\.test)\b")
+_PYTEST = re.compile(r"(?<![\w-])(?:pytest|py\.test)(?![\w/-])")
 _UNWATCHED = re.compile(r"\bcoverage\b.*\brun\b|PYTHONPATH\s*[:?+]?=|COVERAGE_PROCESS")
 """What a pytest that a script starts is not watched for: it measures the plugin, or cannot import it."""
 
