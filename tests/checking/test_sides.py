@@ -365,6 +365,30 @@ def test_a_review_names_tests_and_the_line_that_accepts_them() -> None:
     ]
 
 
+def test_a_review_says_which_tests_moved() -> None:
+    """The original file cannot be collected: the agent renamed what it imports."""
+    delivered = result({"tests/test_store.py::test_a": "passed", "tests/test_store.py::test_c": "passed"})
+    original = result({"tests/test_a.py": "failed"}, whole=False)
+    start = {"tests": result({TEST_A: "passed"})}
+    _, decision = decided(case(EXTENDED, start=start), {"M": [delivered], "B": [original]})
+    assert [item.text for item in decision.tests] == [
+        f"{TEST_A} moved to tests/test_store.py (at the start: passed; as delivered: passed; with the original checks: absent)",
+        "added: tests/test_store.py::test_c (at the start: absent; as delivered: passed; with the original checks: absent)",
+    ]
+
+
+def test_a_review_names_the_tests_of_a_file_that_could_not_be_collected() -> None:
+    original = result({"tests/test_a.py": "failed", "tests/test_other.py": "failed"}, whole=False)
+    start = {"tests": result(GREEN)}
+    _, decision = decided(case(EXTENDED, start=start), {"M": [result({TEST_A: "passed"})], "B": [original]})
+    rows = [(item.test, item.change, item.original) for item in decision.tests]
+    assert rows == [
+        (TEST_B, "lost", "absent"),
+        (TEST_A, "red", "failed"),
+        ("tests/test_other.py", "red", "failed"),
+    ]
+
+
 def test_a_lost_test_makes_green_results_not_count() -> None:
     _, decision = decided(case(), {"M": [result({**GREEN, TEST_B: "skipped"})]})
     assert decision.refusal.startswith(f"1 test of the start did not run with the original checks: {TEST_B} (skipped).")

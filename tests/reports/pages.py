@@ -13,10 +13,12 @@ from typing import Any, Literal
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalRequest
+from goalrunner.core.errors import some
 from goalrunner.core.events import Event, Record
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Approvals, Budget, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.core.labels import Label
 from goalrunner.core.limits import timed_out
 from goalrunner.core.observation import ArtifactRef, DiffStat, EvidenceRow, Observation, Snapshot, TranscriptRef
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
@@ -300,7 +302,10 @@ def _outcomes() -> Sections:
             "labels": ("checks differ: a.py, conf test.py",),
             "differing": ("a.py", "conf test.py"),
         },
-        "many checks differ": {"labels": ("checks differ: t0.py",), "differing": many},
+        "checks differ, and tests are extended": {"labels": ("checks differ: t0.py",), "differing": many},
+        "many checks differ": {"labels": (Label.CHECKS_DIFFER.about(some(many)),), "differing": many},
+        "tests removed": {"labels": ("tests removed: 2", "checks differ: t0.py"), "differing": many},
+        "nothing changed": {"labels": ("nothing changed", "checks passed before the change")},
     }
     sections = {title: laid_out(closing_lines(complete.model_copy(update=more))) for title, more in endings.items()}
     for status, reason, text in (
@@ -578,8 +583,11 @@ def approvals() -> Sections:
     lost = events.ChangedTest(
         test="tests/test_a.py::test_b", change="lost", start="passed", delivered="absent", original="failed"
     )
+    moved = events.ChangedTest(
+        test="tests/test_a.py::test_c", change="changed", start="passed", delivered="passed", moved_to="tests/test_c.py"
+    )
     changed = events.ChangedChecks(
-        key="k", paths=("tests/test_a.py",), results=(), tests=(lost,), hint='allow = ["tests/test_a.py"]'
+        key="k", paths=("tests/test_a.py",), results=(), tests=(lost, moved), hint='allow = ["tests/test_a.py"]'
     )
     labelled = changed.model_copy(update={"labels": ("rests on changed files: data.json",), "tests": (), "hint": ""})
     about_label = approval_request(labelled.action, "+{}\n", kind="checks", rule=why)

@@ -82,6 +82,19 @@ def gone_tests(before: ValidatorResult | None, delivered: ValidatorResult) -> se
     return found
 
 
+def moved_tests(before: ValidatorResult | None, delivered: ValidatorResult) -> dict[str, str]:
+    """Return the tests of an earlier run that are in another file of what is delivered, each with its new id."""
+    if before is None or before.tests is None or delivered.tests is None:
+        return {}
+    new: dict[str, list[str]] = {}
+    for test in delivered.tests.endings:
+        if test not in before.tests.endings and _name_of(test):
+            new.setdefault(_name_of(test), []).append(test)
+    gone = gone_tests(before, delivered)
+    missing = (test for test in before.tests.endings if test not in delivered.tests.endings and test not in gone)
+    return {test: new[name].pop(0) for test in missing if new.get(name := _name_of(test))}
+
+
 def knows_tests(result: ValidatorResult | None) -> bool:
     """Return whether all tests of a result are known by their ids."""
     return result is not None and result.tests is not None and result.tests.whole

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -24,6 +24,7 @@ from goalrunner.checking.lost_tests import (
     has_tests,
     knows_tests,
     lost_tests,
+    moved_tests,
     removed_tests,
     suite_labels,
 )
@@ -222,17 +223,37 @@ def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[Changed
     delivered, original = _by_name(runs["M"]), _by_name(runs[side])
     found: dict[str, ChangedTest] = {}
     for name, result in delivered.items():
-        gone = gone_tests(case.start.get(name), result) | gone_tests(original.get(name), result)
-        endings = [_endings(one) for one in (case.start.get(name), result, original.get(name))]
-        for test in dict.fromkeys(test for one in endings if one is not None for test in one):
-            row = _changed_test(test, *(None if one is None else one.get(test, ABSENT) for one in endings))
-            if row is not None and (
-                row.change != "lost" or row.original == ABSENT or test in gone
-            ):  # else it has moved
-                found.setdefault(test, row)
+        for row in _changed_tests(case.start.get(name), result, original.get(name)):
+            found.setdefault(row.test, row)
     if _is_green(runs[side]):
         found |= {item.test: item for item in _lost(case, runs[side]) if item.test not in found}
     return tuple(sorted(found.values(), key=lambda item: order.index(item.change))[:_MOST_TESTS])
+
+
+def _changed_tests(
+    start: ValidatorResult | None, delivered: ValidatorResult, original: ValidatorResult | None
+) -> Iterator[ChangedTest]:
+    """Yield the tests of one validator whose result depends on whose checks run."""
+    gone = gone_tests(start, delivered) | gone_tests(original, delivered)
+    moved = moved_tests(start, delivered)
+    endings = [_endings(one) for one in (start, delivered, original)]
+    tests = dict.fromkeys(test for one in endings if one is not None for test in one)
+    files = {file_of(test) for test in tests if "::" in test}
+    for test in tests:
+        if test in files:  # it could not be collected on one of the sides; its tests say so
+            continue
+        before, now, other = (None if one is None else one.get(test, ABSENT) for one in endings)
+        if other == ABSENT and before not in (None, ABSENT) and now not in (None, ABSENT) and endings[2] is not None:
+            other = endings[2].get(file_of(test), ABSENT)
+        row = _changed_test(test, before, now, other)
+        if row is None or (test in moved.values() and row.change in ("added", "changed")):
+            continue
+        if test in moved:
+            has_original = row.change == "lost" and row.original != ABSENT and test not in gone
+            about = {"moved_to": file_of(moved[test]), "delivered": (endings[1] or {})[moved[test]]}
+            yield row.model_copy(update={**about, "change": "changed" if has_original else row.change})
+        elif row.change != "lost" or row.original == ABSENT or test in gone:
+            yield row
 
 
 def _endings(result: ValidatorResult | None) -> Mapping[str, str] | None:
@@ -264,7 +285,7 @@ def with_endings_on_start(tests: Sequence[ChangedTest], on_start: Sequence[Valid
     if not known:
         return tuple(tests)
     endings = {test: ending for one in known for test, ending in one.items()}
-    return tuple(item.model_copy(update={"on_start": endings.get(item.test, ABSENT)}) for item in tests)
+    return tuple(item.model_copy(update={"on_start": endings.get(item.delivered_name, ABSENT)}) for item in tests)
 
 
 def added_test_fails(

@@ -360,6 +360,19 @@ class ChangedTest(Frozen):
     """How it ended with the original checks."""
     on_start: str = ""
     """How the agent's version ended on the original source."""
+    moved_to: str = ""
+    """The file that has the test now; empty: it has not moved."""
+
+    @property
+    def delivered_name(self) -> str:
+        """The test in what was delivered."""
+        return f"{self.moved_to}::{self.test.partition('::')[2]}" if self.moved_to else self.test
+
+    @property
+    def happened(self) -> str:
+        """The test, and what happened to it."""
+        test = " ".join(self.test.split())
+        return f"{test} moved to {self.moved_to}" if self.moved_to else f"{self.change}: {test}"
 
     @property
     def text(self) -> str:
@@ -371,7 +384,7 @@ class ChangedTest(Frozen):
             "as delivered, on the original source": self.on_start,
         }
         endings = "; ".join(f"{side}: {ending}" for side, ending in sides.items() if ending)
-        return f"{self.change}: {' '.join(self.test.split())}" + (f" ({endings})" if endings else "")
+        return self.happened + (f" ({endings})" if endings else "")
 
 
 class ChangedChecks(Frozen):

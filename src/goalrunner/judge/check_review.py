@@ -250,7 +250,7 @@ class CheckReview:
             for number, hunk in enumerate(self._hunks or (), 1)
         }
         tests = {
-            f"test-{number}": ReviewedChange(path=test.test.partition("::")[0], change=f"{test.change}: {test.test}")
+            f"test-{number}": ReviewedChange(path=test.test.partition("::")[0], change=test.happened)
             for number, test in enumerate(self._needed, 1)
         }
         return {**hunks, **tests}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import quoted_list, ways_on
-from goalrunner.core.labels import Label, label_in
+from goalrunner.core.labels import EXPLANATIONS, Label, label_in
 from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
 from goalrunner.reports.figures import redacted_line
@@ -39,8 +39,6 @@ _NAMED = 3
 _REPLACED = ("goal approve ", "goal answer ", "goal resume ")
 _UNMATCHED = ("protect: ", "editable: ")
 """Beginnings of notes about patterns that match no file."""
-_REVERTED = 5
-"""Most paths in the command that restores unverified files."""
 _MISSING_LINES = 5
 """Lines of what is missing that a status shows."""
 _LONGEST_ACTION = 120
@@ -55,14 +53,20 @@ _TONES: dict[str, Tone] = {
 
 _RESTORABLE = (Label.TESTS_REMOVED, Label.CHECKS_DIFFER)
 """The result rests on the originals, which a command can restore."""
+_CURED = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
+"""The checks show nothing of the work, and the last lines say what would."""
 
 
-def label_lines(labels: Sequence[str], approvals: Sequence[ApprovalRow] = ()) -> Iterator[Fact]:
-    """Yield each label, its meaning, and who approved it and when."""
+def label_lines(
+    labels: Sequence[str], approvals: Sequence[ApprovalRow] = (), cured: Sequence[Label] = ()
+) -> Iterator[Fact]:
+    """Yield each label, its meaning, the cure of those in `cured`, and who approved it and when."""
     for text in sorted(labels, key=lambda text: label_in(text) in _RESTORABLE):
         yield Fact("note", text, "warn")
         if label := label_in(text):
             yield Fact("", label.meaning)
+            if label in cured:
+                yield Fact("", EXPLANATIONS[label].cure)
         for one in approvals:
             if one.action == text and one.decision == "approved":
                 said = figures.decision_text(one.decision, one.by, guarded=one.guarded)
@@ -165,17 +169,35 @@ def closing_lines(
         yield from _missing_lines(outcome, state, shown)
         unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
         yield from (Fact("note", note, "warn") for note in unmatched)
-    yield from label_lines(outcome.labels, outcome.approvals)
-    if outcome.passed and any(label_in(text) in _RESTORABLE for text in outcome.labels):
-        options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
-        if options:
-            yield Fact("", "To put the originals back:")
-            yield Fact("", f"goal restore {outcome.run_id} 0 {options}", whole=True)
+    yield from label_lines(outcome.labels, outcome.approvals, _CURED)
+    if outcome.passed:
+        yield from _changed_check_lines(outcome)
     yield from known({"redacted": redacted_line(outcome.redacted)})
     for path in (f"{outcome.run_path}/outcome.json" if outcome.run_path else "", copy):
         if path:
             yield Fact("", home_path(path), whole=True)
     yield from next_steps(summary_of(outcome, state))
+
+
+def _changed_check_lines(outcome: GoalOutcome) -> Iterator[Fact]:
+    """Yield the command that restores the files of `checks differ`, or shows what a label does not name."""
+    is_all_named = True
+    for text in outcome.labels:
+        label = label_in(text)
+        if label is Label.CHECKS_DIFFER:
+            paths = text.partition(": ")[2].split(", ")
+            # A label names only the first of many paths.
+            is_named = set(paths) <= set(outcome.differing)
+            is_all_named = is_all_named and is_named
+            if is_named:
+                options = " ".join(f"--path {shlex.quote(path)}" for path in paths)
+                yield Fact("", "To put the originals back:")
+                yield Fact("", f"goal restore {outcome.run_id} 0 {options}", whole=True)
+        elif label is Label.TESTS_REMOVED:
+            is_all_named = False
+    if not is_all_named:
+        yield Fact("", "To see what changed in the checks:")
+        yield Fact("", f"goal diff {outcome.run_id}", whole=True)
 
 
 def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> Iterator[ReportLine]:
