@@ -58,7 +58,7 @@ EXPLANATIONS = {
     ),
     Label.CHECKS_DIFFER: Explanation(
         "The agent changed these files of the checks; the validators pass with the originals as well.",
-        "Review them with `goal diff`; the last lines print the command that restores them if all are named.",
+        "Review them with `goal diff`; the last lines print the command that restores the originals, if all files are named.",
         "PATHS",
     ),
     Label.TESTS_REMOVED: Explanation(
