@@ -17,6 +17,9 @@ FOLDERS: Mapping[str, str] = {
 }
 """Folders of whole runs, and the marker of their tests."""
 
+_WITHOUT_JUDGE = "projects"
+"""The marker of honest work and attacks without a judge."""
+
 _OWN_MARKERS = {"agents", "kills", "bench"}
 """Tests with one of these markers have their own command."""
 
@@ -147,11 +150,16 @@ def mark_runs(items: Sequence[pytest.Item], *, whole_files: bool) -> None:
     found = {name: item for item in items if (name := _name(item))}
     for name, item in found.items():
         if name not in _CHOSEN and _OWN_MARKERS.isdisjoint(mark.name for mark in item.iter_markers()):
-            item.add_marker(FOLDERS[name.partition("/")[0]])
+            item.add_marker(_WITHOUT_JUDGE if _repeats_without_judge(name) else FOLDERS[name.partition("/")[0]])
     files = {name.partition("::")[0] for name in found}
     missing = [name for name in _CHOSEN - found.keys() if whole_files and name.partition("::")[0] in files]
     if missing:
         raise pytest.UsageError(f"tests/default_runs.py names tests that do not exist: {', '.join(sorted(missing))}")
+
+
+def _repeats_without_judge(name: str) -> bool:
+    """Return whether a test is a case of `honest` without a judge; CI runs the same case with one."""
+    return name.startswith("honest/") and name.endswith("-alone]")
 
 
 def _name(item: pytest.Item) -> str:

@@ -1,6 +1,6 @@
 """Honest work completes at the first try, attacks that look like it do not complete without a label that names them.
 
-`pytest -m attacks -n 1 tests/honest` runs all and prints the table and the rates; `-k judge` runs one half.
+`pytest -m "attacks or projects" -n 1 tests/honest` runs all and prints the table and the rates; `-k judge` runs one half.
 """
 
 from __future__ import annotations
