@@ -194,7 +194,7 @@ def test_a_check_of_the_response_is_not_called_before_there_is_one(tmp_path: Pat
 
 
 def test_a_proof_that_rests_on_what_the_caller_reports_says_so(tmp_path: Path) -> None:
-    for validators, labels in (((), ("rests on reports",)), ("true", ())):
+    for validators, labels in (((), ("rests on reports",)), ("true", ("nothing changed",))):
         model = recording(tmp_path / "r.jsonl", judge(("x", [quote("o1" if not validators else "o2", "3 passed")])))
         controller = GoalController("x", model, validators=validators)
         controller.start()

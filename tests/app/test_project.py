@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from goalrunner.app.project import (
     judge_for,
     with_keys,
 )
+from goalrunner.app.proposal import Proposal
 
 PYTEST = "[tool.pytest.ini_options]\n"
 CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
@@ -94,6 +96,14 @@ FOLDERS: dict[str, tuple[str, tuple[str, ...]]] = {
 def test_the_folders_that_may_change_are_those_of_sources_alone(case: str) -> None:
     names, editable = FOLDERS[case]
     assert detect(names.split(), lambda _: "", lambda _: False).editable == editable
+
+
+def test_a_goal_file_proposes_the_folders_only_as_a_comment() -> None:
+    project = Project(editable=("src/**",))
+    text = Proposal(project, "pytest -q", "", None, "").text("Do it.", Path("/goal.schema.json"))
+    assert tomllib.loads(text)["workspace"] == {}
+    assert '# editable = ["src/**"] ' in text
+    assert "the agent may change only these, so that no new test counts\n" in text
 
 
 def test_a_real_folder_is_read_without_ignored_files(tmp_path: Path) -> None:

@@ -77,3 +77,29 @@ async def test_red_output_that_points_at_a_protected_file_is_noted_before_round_
     (note,) = baseline.notes
     assert note.startswith("the output of pytest points at tests/conftest.py;")
     assert note.endswith('[workspace] allow = ["tests/conftest.py"]')
+
+
+SUITE = """
+def test_new(): assert 0
+def test_old(): assert 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("fixes", "says"),
+    [
+        ([], ()),
+        (["tests/test_l.py::test_new"], ()),
+        (["tests/test_l.py::test_come"], ("tests/test_l.py::test_come",)),
+        (["tests/test_m.py::test_first"], ("tests/test_m.py::test_first",)),
+    ],
+)
+async def test_a_note_names_tests_that_are_still_to_be_written_and_no_file_of_failing_ones(
+    arena: Arena, fixes: list[str], says: tuple[str, ...]
+) -> None:
+    arena.write({"tests/test_l.py": SUITE})
+    validator = {"run": "pytest -q --tb=line", "fixes": fixes, "known_failures": "baseline"}
+    ending = await arena.fight((), objective="Make add() right.", validators=[validator])
+    (baseline,) = [item.event for item in ending.records if isinstance(item.event, events.BaselineTaken)]
+    start = "fixes of pytest names what is not there, so the agent has to add it: "
+    assert baseline.notes == tuple(f"{start}{name}" for name in says)

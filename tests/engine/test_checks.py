@@ -87,6 +87,9 @@ class Bench:
         return [record.event for record in self.log.records if isinstance(record.event, kind)]
 
 
+UNCHANGED = "nothing changed"
+
+
 def hidden(*, passed: bool) -> ValidatorResult:
     return ValidatorResult(name="hush", passed=passed, hidden=True, summary="exit 1", feedback="the case is ''")
 
@@ -111,8 +114,8 @@ async def test_a_round_is_checked_once_and_the_results_are_recorded(tmp_path: Pa
     (event,) = bench.events_of(events.ValidatorsFinished)
     assert [(item.name, item.passed, item.observation) for item in event.results] == [("check", True, "o1")]
     assert (event.protected_changes, event.differing) == (("t.py (changed; x)",), ("t.py",))
-    assert (event.labels, event.content, event.snapshot) == (("checks differ: t.py",), content, None)
-    assert outcome.labels == ("checks differ: t.py",)
+    assert (event.labels, event.content, event.snapshot) == (("checks differ: t.py", UNCHANGED), content, None)
+    assert outcome.labels == ("checks differ: t.py", UNCHANGED)
 
 
 async def test_a_check_in_which_nothing_ran_proves_nothing(tmp_path: Path) -> None:
@@ -330,7 +333,7 @@ async def test_a_person_who_denies_them_sends_the_agent_back(tmp_path: Path) -> 
     person = ScriptedApprover("keep the assertion")
     bench = Bench(tmp_path, tampered(), ran(True), approver=person)
     outcome = await bench.drive()
-    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 2, ())
+    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 2, (UNCHANGED,))
     assert "Your changes to t.py were not accepted (keep the assertion)." in bench.conversation.prompts[1]
 
 
@@ -368,7 +371,9 @@ async def test_without_a_person_the_run_waits_and_goes_on_with_the_decision(
     bench.log.append(events.ApprovalRecorded(approval_id="a1", decision=decision, by="ada"))
     ended = await resumed(bench)
     assert (ended.passed, ended.iterations) == (True, rounds)
-    assert ended.labels == (("checks changed: t.py",) if decision == "approved" else ())
+    is_again = has_judge or decision == "denied"  # else the first results count, which were reviewed
+    labels = ("checks changed: t.py",) if decision == "approved" else ()
+    assert ended.labels == ((*labels, UNCHANGED) if is_again else labels)
 
 
 LABEL = "rests on changed files: t.py"
@@ -380,11 +385,11 @@ async def test_a_result_with_a_label_that_the_goal_names_is_reviewed(tmp_path: P
     rested = ran(True, labels=(LABEL,), changed=("t.py",))
     bench = Bench(tmp_path, rested, approver=person, approvals=STRICT)
     outcome = await bench.drive()
-    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, (LABEL,))
+    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, (LABEL, UNCHANGED))
     (request,) = person.requests
     assert (request.approval.action, request.changed) == (LABEL, ("t.py",))
     free = Bench(tmp_path, rested)
-    assert (await free.drive()).labels == (LABEL,)
+    assert (await free.drive()).labels == (LABEL, UNCHANGED)
 
 
 async def test_a_label_that_was_accepted_is_not_reviewed_again(tmp_path: Path) -> None:
@@ -394,7 +399,7 @@ async def test_a_label_that_was_accepted_is_not_reviewed_again(tmp_path: Path) -
     )
     bench = Bench(tmp_path, rested, rested, judge=judge, approvals={**STRICT, "checks": "judge"})
     outcome = await bench.drive()
-    assert (outcome.passed, outcome.labels) == (True, (f"{LABEL} (reviewed by the judge)",))
+    assert (outcome.passed, outcome.labels) == (True, (f"{LABEL} (reviewed by the judge)", UNCHANGED))
     assert (len(judge.reviewed), len(bench.checker.calls)) == (1, 2)
 
 
@@ -460,10 +465,21 @@ async def test_a_green_baseline_completes_without_a_round(tmp_path: Path) -> Non
     assert bench.checker.compared == []
 
 
+def _working(folder: Folder, now: Any) -> ScriptedConversation:
+    """Return an agent that leaves the folder with this snapshot."""
+
+    class Working(ScriptedConversation):
+        async def send(self, prompt: str, recorder: Any) -> Any:
+            folder.now = now
+            return await super().send(prompt, recorder)
+
+    return Working("one")
+
+
 @pytest.mark.parametrize(
     ("changes", "added_fails", "label"),
     [
-        (False, None, ("nothing changed",)),
+        (False, None, (UNCHANGED,)),
         (True, None, ()),
         (True, True, ()),
         (True, False, ("checks passed before the change",)),
@@ -473,17 +489,11 @@ async def test_results_that_were_green_before_the_work_are_labelled(
     tmp_path: Path, changes: bool, added_fails: bool | None, label: tuple[str, ...]
 ) -> None:
     folder = Folder()
-
-    class Working(ScriptedConversation):
-        async def send(self, prompt: str, recorder: Any) -> Any:
-            folder.now = TWO if changes else ONE
-            return await super().send(prompt, recorder)
-
     bench = Bench(
         tmp_path,
         ran(True),
         ran(True),
-        conversation=Working("one"),
+        conversation=_working(folder, TWO if changes else ONE),
         folder=folder,
         takes_baseline=True,
         needs_round=True,
@@ -493,10 +503,25 @@ async def test_results_that_were_green_before_the_work_are_labelled(
     assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, label)
 
 
-async def test_results_after_a_red_baseline_are_not_labelled(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ran(False), ran(True), takes_baseline=True, needs_round=True)
-    bench.checker.added_fails = False
-    assert (await bench.drive()).labels == ()
+async def test_results_after_a_red_baseline_are_labelled_only_if_nothing_changed(tmp_path: Path) -> None:
+    for name, now, labels in (("same", ONE, (UNCHANGED,)), ("other", TWO, ())):
+        folder = Folder()
+        bench = Bench(
+            tmp_path / name,
+            ran(False),
+            ran(True),
+            conversation=_working(folder, now),
+            folder=folder,
+            takes_baseline=True,
+            needs_round=True,
+        )
+        bench.checker.added_fails = False
+        assert (await bench.drive()).labels == labels
+
+
+async def test_results_of_a_round_without_a_change_are_labelled_with_a_judge_as_well(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(True), judge=ScriptedJudge(satisfied()))
+    assert (await bench.drive()).labels == (UNCHANGED,)
 
 
 async def test_a_baseline_that_the_environment_makes_red_ends_the_run_with_the_line_that_helps(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ class ScriptedChecker:
         """None."""
         return ()
 
-    def warnings(self, red: Sequence[ValidatorResult]) -> tuple[str, ...]:
+    def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
         """None."""
         return ()
 

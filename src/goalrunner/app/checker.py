@@ -52,6 +52,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import EntryPair, printable_path
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.validators.known_failures import files_of_tests, tests_to_come
 from goalrunner.validators.observed_checks import observed_checks, started_checks
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.suites import is_environmental, without_space
@@ -357,10 +358,18 @@ class CheckRunner:
     def protected(self) -> tuple[str, ...]:
         return protected_groups(self._held(), self._start.paths)
 
-    def warnings(self, red: Sequence[ValidatorResult]) -> tuple[str, ...]:
+    def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
         goal, held, found = self.config.goal, sorted(self._held()), list[str]()
-        for result in red:
-            if blamed := list(blamed_files(result.feedback, held)):
+        specs = {spec.name: spec for spec in self._specs}
+        for result in results:
+            spec = specs.get(result.name)
+            if spec is not None and (absent := tests_to_come(result, spec)):
+                found.append(
+                    f"fixes of {result.name} names what is not there, so the agent has to add it: {some(absent)}"
+                )
+            own = files_of_tests(result, spec)
+            others = () if result.passed else blamed_files(result.feedback, held)
+            if blamed := [path for path in others if path not in own]:
                 where = f"the output of {result.name} points at {some(blamed)}"
                 found.append(f"{where}; to let the agent change what is protected: {allowing(blamed)}")
         texts = (goal.objective, *goal.success_criteria)

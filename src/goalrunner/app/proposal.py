@@ -30,7 +30,7 @@ class Proposal:
 
     @property
     def goal(self) -> Goal:
-        workspace = {"path": str(resolved_current_folder()), "editable": self.project.editable}
+        workspace = {"path": str(resolved_current_folder())}
         return Goal(objective=GREEN_TESTS, validator=self.command, workspace=workspace)
 
     def unimported_module(self, baseline: BaselineResult) -> str:
@@ -58,12 +58,12 @@ class Proposal:
         else:
             rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}", ""))
         judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
-        rule = f"editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
+        rule = f"# editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
         rows += [
             (judge, "audits the evidence once the validator passes"),
             ("max_iterations = 10", "rounds"),
             ('timeout = "1h"\n\n[workspace]', ""),
-            (rule, "validators see all others as they are now, and no new ones" if editable else "besides tests"),
+            (rule, "the agent may change only these, so that no new test counts" if editable else "besides tests"),
             ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
         ]
         if failing:

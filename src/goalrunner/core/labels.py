@@ -77,7 +77,7 @@ EXPLANATIONS = {
         "PATHS",
     ),
     Label.NOTHING_CHANGED: Explanation(
-        "The validators passed before round 1, and the agent changed no file.",
+        "The validators pass, but the agent changed no file that git tracks or would add.",
         "Add a validator that fails until the work is done, or a judge.",
     ),
     Label.PASSED_BEFORE: Explanation(

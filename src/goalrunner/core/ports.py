@@ -167,8 +167,8 @@ class Checker(Protocol):
     def protected(self) -> tuple[str, ...]:
         """Return the protected files in short: names, and patterns with the number of files. Empty before the baseline."""
 
-    def warnings(self, red: Sequence[ValidatorResult]) -> tuple[str, ...]:
-        """Return what a person should know before the agent works, because red results or the goal point at protected files."""
+    def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
+        """Return what a person should know before the agent works, of protected files and of tests that do not exist."""
 
     async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return why these baseline results fail because of the environment, with the line to type; else an empty text."""

@@ -115,7 +115,7 @@ class Checks:
                 standing, reason = "differs", found
         notes: tuple[str, ...] = ()
         if standing in ("red", "green") and checker is not None:
-            notes = checker.warnings([result for result in finished.results if not result.passed])
+            notes = checker.warnings(finished.results)
         await self.keep_start(checked=True)
         self._journal.append(
             events.BaselineTaken(
@@ -138,7 +138,7 @@ class Checks:
         before = self._state.snapshot
         ran, after = await self._run(self._state.iterations + 1, response, f"round {number}")
         finished = await observe(ran, self._journal, after)
-        labels = (*finished.labels, *await self._of_green_start(finished, after, response))
+        labels = (*finished.labels, *await self._of_the_start(finished, after, response))
         changed = finished.changed_checks
         if changed is not None and ran.diff:
             changed = changed.model_copy(update={"diff": self._keep(ran.diff)})
@@ -185,19 +185,20 @@ class Checks:
         )
         return labels, changed
 
-    async def _of_green_start(
+    async def _of_the_start(
         self, finished: events.ValidatorsFinished, after: Snapshot | None, response: str
     ) -> tuple[str, ...]:
-        """Return the label of green results that would be green without the agent's work as well, as far as that is known."""
+        """Return the label of green results that no work shows in: nothing changed, or they are green without it as well.
+
+        Validators in Python may check the response, which is work as well.
+        """
         state, checker = self._state, self._parts.checker
-        was_green = state.baseline is not None and state.baseline.standing == "green"
-        if not was_green or state.plan.has_judge or state.plan.checks_response or not _is_proof(finished):
-            return ()
-        if state.base is None or after is None:
+        if state.plan.checks_response or not _is_proof(finished) or state.base is None or after is None:
             return ()
         if not await self._tracker.changed(state.base, after):
             return (Label.NOTHING_CHANGED.value,)
-        if checker is None:
+        was_green = state.baseline is not None and state.baseline.standing == "green"
+        if not was_green or state.plan.has_judge or checker is None:
             return ()
         context = self._context(state.iterations + 1, response)
         with self._agent_paused():

@@ -29,7 +29,8 @@ def readiness_value(goal: Goal, readiness: Readiness) -> dict[str, Any]:
     if readiness.baseline and readiness.baseline.event:
         event = readiness.baseline.event
         results = [result.model_dump(mode="json", include=_RESULT) for result in event.results]
-        baseline = {"standing": event.standing, "reason": event.reason, "results": results}
+        about = {"standing": event.standing, "reason": event.reason, "notes": list(event.notes)}
+        baseline = {**about, "results": results}
     return {
         "ready": not readiness.problems,
         "problems": list(readiness.problems),

@@ -95,6 +95,22 @@ def _mistaken_name(name: str, tests: CollectedTests, folder: Path) -> str:
     return f'fixes: "{name}" exists, but this command does not collect it'
 
 
+def tests_to_come(result: ValidatorResult, spec: ValidatorSpec) -> list[str]:
+    """Return the names of `fixes` that mean no test of a result. A file that cannot be collected may hold any of them."""
+    tests = result.tests
+    if tests is None:
+        return []
+    unread = {file for file, ending in tests.endings.items() if ending == "failed" and "::" not in file}
+    names = (name for name in spec.fixes if not _matching(name, tests))
+    return [name for name in names if name.partition("::")[0] not in unread]
+
+
+def files_of_tests(result: ValidatorResult, spec: ValidatorSpec | None) -> set[str]:
+    """Return the files of failing tests and of those that `fixes` names: a failure there is no error of the file."""
+    names = {name for name in _failing(result) or () if "::" in name}.union(spec.fixes if spec is not None else ())
+    return {name.partition("::")[0] for name in names}
+
+
 def _confirmed(first: ValidatorResult, again: ValidatorResult) -> CollectedTests | None:
     """Return the tests of a run, without failures that a second run does not have."""
     if first.tests is None or again.tests is None:
