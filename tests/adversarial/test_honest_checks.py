@@ -16,6 +16,7 @@ CHECKS = cases(
         ((shell("mkdir -p dist && echo built > dist/index.html"),),),
         {"a.txt": "a\n", ".gitignore": "dist/\n"},
         {"objective": "Build.", "validators": [check("grep -q built dist/index.html")]},
+        labels=("nothing changed",),
     ),
     Honest(
         "slow progress",
@@ -77,6 +78,7 @@ CHECKS = cases(
         ((shell("echo 1 > report.xml"),),),
         {"a.txt": "a\n"},
         checked_goal(check("test -s report.xml"), outputs=["report.xml"]),
+        labels=("nothing changed",),
     ),
     Honest(
         "check of the response",
@@ -85,6 +87,7 @@ CHECKS = cases(
         {"a.txt": "a\n"},
         checked_goal(check('grep -q forty-two "$GOAL_RESPONSE_FILE"')),
         round=2,
+        labels=("nothing changed",),
     ),
     Honest(
         "check outside of the workspace, with retries",
@@ -92,6 +95,7 @@ CHECKS = cases(
         ((shell("touch ../deployed"),),),
         {"a.txt": "a\n"},
         checked_goal(check('test -e "$HOME/../deployed"', retries=1)),
+        labels=("nothing changed",),
     ),
     Honest(
         "several checks",

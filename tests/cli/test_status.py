@@ -15,7 +15,7 @@ from goalrunner.cli.main import main
 from tests.support import recordings
 from tests.support.finished_run import CRITERION, FinishedRun, finish_run
 from tests.support.workspaces import git, make_repository, write
-from tests.transcripts.sessions import QUOTED, REPORT, SESSIONS, TESTS, Session
+from tests.transcripts.sessions import QUOTED, REPORT, SESSIONS, TESTS, WRITTEN, Session
 
 CHAT = [
     {"role": "user", "content": "Make the tests pass."},
@@ -164,7 +164,7 @@ def test_a_printed_file_of_the_agent_is_named_as_forgeable(folder: Path, capsys:
     (folder / "session").write_text(SESSIONS["openai-chat"].text)
     assert main(["status", "session", *judged_as(folder, "o3", REPORT)]) == 0
     assert "forgeable  o3: the agent wrote the file that the output shows\n" in capsys.readouterr().out
-    assert main(["status", "session", *judged_as(folder, "o1", TESTS)]) == 0
+    assert main(["status", "session", *judged_as(folder, "o1", TESTS)]) == 1  # outdated, but not forgeable
     assert "forgeable" not in capsys.readouterr().out
 
 
@@ -195,10 +195,10 @@ def test_one_conversation_of_a_file_is_named_behind_it(folder: Path, capsys: pyt
     rows = [{"instance_id": name, "history": events if name == "a" else events[-1:]} for name in ("a", "b")]
     (folder / "output.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     for name, code in (("output.jsonl#a", 0), ("output.jsonl#b", 1), ("output.jsonl#c", 2), ("output.jsonl", 2)):
-        assert main(["status", name, *judged_as(folder, "o1", TESTS)]) == code
-    assert main(["audit", "output.jsonl#a", *judged_as(folder, "o1", TESTS)]) == 0
-    assert main(["audit", "output.jsonl#b", *judged_as(folder, "o1", TESTS)]) == 1
-    assert main(["audit", "output.jsonl", *judged_as(folder, "o1", TESTS), "--json"]) == 1
+        assert main(["status", name, *judged_as(folder, "o2", WRITTEN)]) == code
+    assert main(["audit", "output.jsonl#a", *judged_as(folder, "o2", WRITTEN)]) == 0
+    assert main(["audit", "output.jsonl#b", *judged_as(folder, "o2", WRITTEN)]) == 1
+    assert main(["audit", "output.jsonl", *judged_as(folder, "o2", WRITTEN), "--json"]) == 1
     assert "choose one, as output.jsonl#a" in capsys.readouterr().out
 
 

@@ -385,11 +385,11 @@ async def test_a_result_with_a_label_that_the_goal_names_is_reviewed(tmp_path: P
     rested = ran(True, labels=(LABEL,), changed=("t.py",))
     bench = Bench(tmp_path, rested, approver=person, approvals=STRICT)
     outcome = await bench.drive()
-    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, (LABEL, UNCHANGED))
+    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, (LABEL,))
     (request,) = person.requests
     assert (request.approval.action, request.changed) == (LABEL, ("t.py",))
     free = Bench(tmp_path, rested)
-    assert (await free.drive()).labels == (LABEL, UNCHANGED)
+    assert (await free.drive()).labels == (LABEL,)
 
 
 async def test_a_label_that_was_accepted_is_not_reviewed_again(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ async def test_a_label_that_was_accepted_is_not_reviewed_again(tmp_path: Path) -
     )
     bench = Bench(tmp_path, rested, rested, judge=judge, approvals={**STRICT, "checks": "judge"})
     outcome = await bench.drive()
-    assert (outcome.passed, outcome.labels) == (True, (f"{LABEL} (reviewed by the judge)", UNCHANGED))
+    assert (outcome.passed, outcome.labels) == (True, (f"{LABEL} (reviewed by the judge)",))
     assert (len(judge.reviewed), len(bench.checker.calls)) == (1, 2)
 
 

@@ -196,7 +196,10 @@ class Checks:
         if state.plan.checks_response or not _is_proof(finished) or state.base is None or after is None:
             return ()
         if not await self._tracker.changed(state.base, after):
-            return (Label.NOTHING_CHANGED.value,)
+            # Work in files that git ignores, or in packages, has a label of its own.
+            named = (Label.RESTS_ON_FILES, Label.DEPENDENCIES_CHANGED)
+            is_named = any(begins_with(label, name) for label in finished.labels for name in named)
+            return () if is_named else (Label.NOTHING_CHANGED.value,)
         was_green = state.baseline is not None and state.baseline.standing == "green"
         if not was_green or state.plan.has_judge or checker is None:
             return ()
