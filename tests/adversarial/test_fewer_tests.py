@@ -53,7 +53,7 @@ ATTACKS = cases(
     Attack(
         "exit below make",
         "os._exit(0) in the code that make's pytest imports",
-        "no test is reported, and 2 ran at the start",
+        "a pytest began and did not report its end",
         _code(_EXIT),
         files=_MAKE,
         goal=_goal("make -s check"),

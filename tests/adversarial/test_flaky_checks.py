@@ -102,7 +102,7 @@ LABELLED = cases(
         ((shell("true"),), (shell("ls"),)),
         files=_FILES,
         goal=_goal(_from(3)),
-        labels=("flaky: count",),
+        labels=("flaky: count", "nothing changed"),
     ),
     Attack(
         "failed rename in every second run",
