@@ -34,15 +34,15 @@ def lost_tests(
     if start is not None and start.suite.varying:
         return ()
     before, after = start.tests if start is not None else None, now.tests
-    found: dict[str, ChangedTest] = {}
+    rows: dict[str, ChangedTest] = {}
     if before is not None and after is not None:
-        found = {item.test: item for item in _lost_ids(before, after)}
+        rows = {item.test: item for item in _lost_ids(before, after)}
     if after is not None:
         known = before.endings if before is not None else {}
         for test, place in after.skipped_at.items():
             if by_agent(place) and known.get(test) not in SKIPPED:
-                found.setdefault(test, ChangedTest(test=test, change="skipped", start=known.get(test, "")))
-    lost = [item for item in found.values() if not by_agent(file_of(item.test))]
+                rows.setdefault(test, ChangedTest(test=test, change="skipped", start=known.get(test, "")))
+    lost = [item for item in rows.values() if not by_agent(file_of(item.test))]
     if start is None or freed:
         return tuple(lost)
     ran = [test for test, ending in before.endings.items() if ending in RAN] if before is not None else []
@@ -70,7 +70,7 @@ def gone_tests(before: ValidatorResult | None, delivered: ValidatorResult) -> se
     """
     if before is None or before.tests is None or delivered.tests is None or before.suite.varying:
         return set()
-    found: set[str] = set()
+    gone: set[str] = set()
     new = (test for test in delivered.tests.endings if test not in before.tests.endings)
     moved = Counter(map(_name_of, new))
     for item in _lost_ids(before.tests, delivered.tests):
@@ -78,8 +78,8 @@ def gone_tests(before: ValidatorResult | None, delivered: ValidatorResult) -> se
         if item.change == "lost" and moved[name]:
             moved[name] -= 1
         elif name:  # not a file that could not be collected
-            found.add(item.test)
-    return found
+            gone.add(item.test)
+    return gone
 
 
 def moved_tests(before: ValidatorResult | None, delivered: ValidatorResult) -> dict[str, str]:

@@ -221,13 +221,13 @@ def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[Changed
     """Return the tests whose result depends on whose checks run; `side` has the original checks."""
     order = ("lost", "skipped", "red", "changed", "added")
     delivered, original = _by_name(runs["M"]), _by_name(runs[side])
-    found: dict[str, ChangedTest] = {}
+    rows: dict[str, ChangedTest] = {}
     for name, result in delivered.items():
         for row in _changed_tests(case.start.get(name), result, original.get(name)):
-            found.setdefault(row.test, row)
+            rows.setdefault(row.test, row)
     if _is_green(runs[side]):
-        found |= {item.test: item for item in _lost(case, runs[side]) if item.test not in found}
-    return tuple(sorted(found.values(), key=lambda item: order.index(item.change))[:_MOST_TESTS])
+        rows |= {item.test: item for item in _lost(case, runs[side]) if item.test not in rows}
+    return tuple(sorted(rows.values(), key=lambda item: order.index(item.change))[:_MOST_TESTS])
 
 
 def _changed_tests(
@@ -320,23 +320,23 @@ def _may_rest_on_tests(case: CheckedChanges, runs: Runs) -> bool:
 
 def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
     """Return what weakens a completion that rests on a side."""
-    found: list[str] = []
+    labels: list[str] = []
     if allowed := [item.path for item in case.changes if item.allowed and item.rule]:
-        found.append(Label.CHECKS_CHANGED.about(some(allowed)))
+        labels.append(Label.CHECKS_CHANGED.about(some(allowed)))
     if side == "O":
-        found.append(Label.RESTS_ON_FILES.about(some([item.path for item in case.unprotected])))
+        labels.append(Label.RESTS_ON_FILES.about(some([item.path for item in case.unprotected])))
     if side == "T":
         tests = [item.path for item in case.put_back("B") if _is_test_file(item)]
-        found.append(Label.RESTS_ON_TESTS.about(some(tests)))
+        labels.append(Label.RESTS_ON_TESTS.about(some(tests)))
     original = _by_name(runs[side])
     removed = sum(removed_tests((case.start.get(one.name), original.get(one.name)), one) for one in runs["M"])
     if removed:
-        found.append(Label.TESTS_REMOVED.about(str(removed)))
+        labels.append(Label.TESTS_REMOVED.about(str(removed)))
     if side != "M" and (differ := _differing_checks(case, runs, side)):
-        found.append(Label.CHECKS_DIFFER.about(some(differ)))
+        labels.append(Label.CHECKS_DIFFER.about(some(differ)))
     for now in runs[side]:
-        found += suite_labels(case.start.get(now.name), now)
-    return tuple(dict.fromkeys(found))
+        labels += suite_labels(case.start.get(now.name), now)
+    return tuple(dict.fromkeys(labels))
 
 
 def _differing_checks(case: CheckedChanges, runs: Runs, side: Side) -> list[str]:
@@ -348,11 +348,11 @@ def _differing_checks(case: CheckedChanges, runs: Runs, side: Side) -> list[str]
         other = original.get(now.name)
         known = known and knows_tests(now) and (knows_tests(case.start.get(now.name)) or knows_tests(other))
         compared = compared and other is not None and has_tests(other)
-    found = []
+    differing_paths = []
     for item in case.put_back("O"):
         if item.kind in ("configuration", "script"):
-            found.append(item.path)
+            differing_paths.append(item.path)
         elif item.kind == "test" and item.change != "new" and side != "T":
             is_counted = bool(results) and (known or (compared and item.change == "changed"))
-            found += [] if is_counted else [item.path]
-    return found
+            differing_paths += [] if is_counted else [item.path]
+    return differing_paths

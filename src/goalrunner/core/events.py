@@ -6,7 +6,7 @@ run_ended (blocked, completed, cancelled) are those of the Goals and State patte
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
@@ -735,10 +735,6 @@ Event = Annotated[
     Field(discriminator="type"),
 ]
 """All events. The type checker reports a fold in which one is missing."""
-
-
-KINDS = frozenset(kind.model_fields["type"].default for kind in get_args(get_args(Event)[0]))
-"""The tags that this version knows."""
 
 
 def shown_observations(event: Event) -> tuple[Observation, ...]:
