@@ -22,7 +22,7 @@ class _Silent:
         self.messages.append({"role": "user", "content": prompt})
         recorder.message(self.messages[-1])
         self.turns.pop(0)()
-        return RoundReply("", left=self.left, silent=AgentError("the agent failed: it ended without a message"))
+        return RoundReply("", left=self.left, failure=AgentError("the agent failed: it ended without a message"))
 
     def checkpoint(self) -> object:
         return ()

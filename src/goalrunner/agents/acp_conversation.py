@@ -214,7 +214,7 @@ class AcpConversation(ExternalConversation):
             process.add_note(f"it ended its turn with the reason {reason or '(none)'}")
         # A turn that reached a limit of the agent is not finished.
         is_cut = reason in ("max_turn_requests", "max_tokens")
-        return RoundReply(said, "max_steps" if is_cut else "answered", 1, left, silent)
+        return RoundReply(said, "max_steps" if is_cut else "answered", 1, left, failure=silent)
 
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total

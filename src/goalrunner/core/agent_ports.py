@@ -116,12 +116,14 @@ class RoundReply:
 
     text: str
     """The last message; empty when there was none."""
-    reason: Literal["answered", "max_steps"] = "answered"
+    reason: Literal["answered", "max_steps", "interrupted"] = "answered"
     steps: int = 0
     left: tuple[str, ...] = ()
     """Names of background processes that it left."""
-    silent: GoalError | None = None
-    """The error of a turn in which the agent said and reported nothing. It ends the run if no file changed either."""
+    failure: GoalError | None = None
+    """The error that ended an interrupted turn. It ends the run only if the agent said nothing and changed no file."""
+    ending: str = ""
+    """Why an interrupted turn ended, for people and the agent's next prompt: "no output for 15 min"."""
 
 
 @dataclass(frozen=True)

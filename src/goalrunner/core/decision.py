@@ -19,6 +19,9 @@ from goalrunner.core.limits import (
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import BaselineOutcome, Interruption, Phase, RunState
 from goalrunner.core.verdict import agent_feedback, protected_message, verdict_of
+from goalrunner.core.waiting import SwitchAgent as SwitchAgent
+from goalrunner.core.waiting import Wait as Wait
+from goalrunner.core.waiting import after_failure, wait_at_hand
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,19 @@ class AskApproval:
     kind: Literal["complete", "checks"] = "complete"
 
 
-Step = TakeBaseline | RunRound | ScoreRound | Validate | ReviewChecks | AskJudge | Confirm | AskApproval | RunEnded
+Step = (
+    TakeBaseline
+    | RunRound
+    | ScoreRound
+    | Validate
+    | ReviewChecks
+    | AskJudge
+    | Confirm
+    | AskApproval
+    | Wait
+    | SwitchAgent
+    | RunEnded
+)
 """The next thing to do."""
 
 UNREAD_AUDITS = 3
@@ -122,6 +137,10 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.ENDED:
             reason = state.stop_reason or StopReason.INTERNAL_ERROR
             return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
+        case _ if state.wait is not None:
+            return wait_at_hand(state.wait)
+        case _ if state.failure is not None:
+            return after_failure(state, state.failure)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
             message = f"the workspace changed while it was checked: {some(state.leaked)}"
             hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 
 class ExitCode(IntEnum):
@@ -25,17 +26,35 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
+@dataclass(frozen=True)
+class Outage:
+    """Why an agent or a model cannot go on now, although it may later."""
+
+    kind: Literal["limit", "overload"]
+    """A usage or rate limit; or an overloaded, failing or unreachable provider."""
+    reason: str
+    """For people, in a few words: "usage limit, five hours", "529 overloaded"."""
+    resets_at: datetime | None = None
+    """When a limit ends, with a time zone; None: not known."""
+    was_retried: bool = False
+    """Whether the call was repeated already, so that only a longer pause can help."""
+
+
 class GoalError(Exception):
-    """An expected failure: `message` says what failed and why, `hint` what to type next (may be empty)."""
+    """An expected failure: `message` says what failed and why, `hint` what to type next (may be empty).
+
+    `outage` is set if the failure passes by itself.
+    """
 
     exit_code: ExitCode = ExitCode.FAILED
     stop_reason: str = "internal_error"
     """The stop reason of a run that it ends."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, outage: Outage | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.outage = outage
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message

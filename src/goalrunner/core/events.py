@@ -83,6 +83,10 @@ class RunRules(Frozen):
     stall_rounds: int | None = None
     """Equal rounds in a row that count as a stall."""
     deliverable: Literal["workspace", "response"] = "workspace"
+    wait: float | None = 0.0
+    """Seconds that the run may wait in all for limits to reset; None: no limit."""
+    agents: tuple[str, ...] = ()
+    """Names of the agents of a run with several: the next one takes over where one cannot go on."""
     approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(default_factory=Approvals)
     """What waits for a person."""
 
@@ -281,7 +285,9 @@ class RoundFinished(Frozen):
 
     type: Literal["round_finished"] = "round_finished"
     round: int = Field(ge=1)
-    reason: Literal["answered", "max_steps"] = "answered"
+    reason: Literal["answered", "max_steps", "interrupted"] = "answered"
+    ending: str = ""
+    """Why an interrupted turn ended, for people and the agent: "no output for 15 min"."""
     steps: int = Field(0, ge=0)
     """Model calls."""
     response: Observation | None = None
@@ -677,6 +683,69 @@ class RunEnded(Frozen):
         return self.stop_reason.status
 
 
+class LimitReached(Frozen):
+    """A limit ends the run. What the agent has done so far is checked once before."""
+
+    type: Literal["limit_reached"] = "limit_reached"
+    end: RunEnded
+    """How the run ends if that check does not prove the goal."""
+
+
+class WorkFailed(Frozen):
+    """The agent, or a model of the run, could not go on."""
+
+    type: Literal["work_failed"] = "work_failed"
+    account: Account
+    kind: Literal["limit", "overload", "permanent"]
+    """A limit resets, an overload passes; "permanent": only another agent can go on."""
+    reason: str
+    """For people, in a few words: "usage limit, five hours", "529 overloaded"."""
+    resets_at: str = ""
+    """When a limit ends (ISO 8601); empty: not known."""
+    was_retried: bool = False
+    """Whether the call was repeated already."""
+    stop_reason: StopReason
+    """How the run ends if it cannot wait."""
+    message: str
+    """The error and its hint, for people."""
+
+
+class WaitStarted(Frozen):
+    """The run waits. No process of the agent runs."""
+
+    type: Literal["wait_started"] = "wait_started"
+    account: Account
+    """Whose work goes on afterwards."""
+    kind: Literal["limit", "retry"]
+    """"limit": the time does not count as active time. "retry": a short pause, which counts."""
+    reason: str
+    until: str
+    """ISO 8601, UTC."""
+    number: int = Field(1, ge=1)
+    """How often this work failed in a row."""
+
+
+class WaitEnded(Frozen):
+    """The wait is over, and the work goes on."""
+
+    type: Literal["wait_ended"] = "wait_ended"
+    deadline_at: str | None = None
+    """When the time limit is reached from now on (ISO 8601, UTC)."""
+
+
+class AgentSwitched(Frozen):
+    """Another agent of the goal takes the round over."""
+
+    type: Literal["agent_switched"] = "agent_switched"
+    round: int = Field(ge=1)
+    index: int = Field(ge=0)
+    """Its place among the agents of the goal."""
+    agent: str
+    """Its name."""
+    reason: str
+    """Why the one before it cannot go on."""
+
+
 MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
 """What may be promoted. (Source: the promotion rules of Goals and State.)"""
 
@@ -691,7 +760,7 @@ class MemoryPromoted(Frozen):
     """The observation or event that it rests on."""
 
 
-SCHEMA_VERSION = "1.7"
+SCHEMA_VERSION = "1.8"
 """The version of the log. Readers refuse another major number."""
 
 Event = Annotated[
@@ -707,6 +776,11 @@ Event = Annotated[
     | ApprovalRecorded
     | MemoryPromoted
     | RunEnded
+    | LimitReached
+    | WorkFailed
+    | WaitStarted
+    | WaitEnded
+    | AgentSwitched
     | SnapshotTaken
     | BaselineTaken
     | BlockReported

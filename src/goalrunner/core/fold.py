@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, assert_never
 
 from goalrunner.core import events
@@ -17,14 +18,17 @@ from goalrunner.core.run_state import (
     KEPT,
     Approval,
     BaselineOutcome,
+    Failure,
     Interruption,
     Phase,
     RunState,
     Stall,
+    Waiting,
     WorkingMemory,
 )
 from goalrunner.core.steps import remaining_steps, with_plan, with_step, with_step_done
 from goalrunner.core.verdict import GoalVerdict, agent_feedback, normalised, obstacle_of, verdict_of
+from goalrunner.core.waiting import seconds_between
 
 _MOST_ALLOWED = 20
 """Paths that a line of the goal file names."""
@@ -125,7 +129,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             leaks = state.leaks + 1
             return state.replace(phase=state.unchecked, snapshot=event.snapshot, leaked=event.paths, leaks=leaks)
         case events.ConfirmationRecorded():
-            confirmed = with_step_done(state).replace(phase=Phase.CONFIRMED)
+            confirmed = with_step_done(_succeeded(state, "judge")).replace(phase=Phase.CONFIRMED)
             if event.confirmed:
                 return confirmed.replace(confirmed=event.reason or event.claim)
             return confirmed.replace(refuted=event.claim)
@@ -141,6 +145,16 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return with_plan(state, event)
         case events.SecretsReplaced():
             return state.replace(redacted=dict(Counter(state.redacted) + Counter(event.counts)))
+        case events.LimitReached():
+            return state.replace(limit=event.end)
+        case events.WorkFailed():
+            return _failed(state, event, record.at)
+        case events.WaitStarted():
+            return _wait_started(state, event, record.at)
+        case events.WaitEnded():
+            return _wait_ended(state, event, record.at)
+        case events.AgentSwitched():
+            return _switched(state, event)
         case events.RunEnded():
             return _ended(state, event)
         case (
@@ -211,6 +225,11 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
         leaks=0,
         obstacle="",
         obstacles=0,
+        # The run goes on waiting for a limit to reset; other work that failed is tried again at once.
+        failure=state.failure if state.wait is not None else None,
+        failures=state.failures if state.wait is not None else {},
+        waited=0.0 if state.phase is Phase.ENDED else state.waited,
+        limit=None,
         resumes=state.resumes + 1,
         sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
         interruption=None if interruption == Interruption() else interruption,
@@ -236,6 +255,44 @@ def _at_valid_phase(again: RunState, state: RunState, event: events.RunResumed) 
     if event.changed and (is_proven or phase in (Phase.WORKED, Phase.VALIDATED)):  # the files are different now
         return again.replace(phase=state.unchecked, snapshot=event.snapshot)
     return again.replace(phase=phase)
+
+
+# Failures that pass, waits, and the agents of a run with several.
+
+
+def _failed(state: RunState, event: events.WorkFailed, at: str) -> RunState:
+    number = state.failures.get(event.account, 0) + 1
+    failure = Failure(**event.model_dump(exclude={"type"}), at=at, number=number)
+    failures = {**state.failures, event.account: number}
+    return state.replace(failure=failure, failures=failures, awaiting=None)
+
+
+def _wait_started(state: RunState, event: events.WaitStarted, at: str) -> RunState:
+    return state.replace(wait=Waiting(**event.model_dump(exclude={"type"}), began=at))
+
+
+def _wait_ended(state: RunState, event: events.WaitEnded, at: str) -> RunState:
+    """Return the state after a wait. The time after its end, in which no process drove the run, was not waited."""
+    wait = state.wait
+    over = state.replace(wait=None, failure=None)
+    if wait is None or wait.kind == "retry":
+        return over
+    end = min(at, wait.until, key=datetime.fromisoformat)
+    waited = state.waited + seconds_between(wait.began, end)
+    return over.replace(waited=waited).with_budget(deadline_at=event.deadline_at)
+
+
+def _switched(state: RunState, event: events.AgentSwitched) -> RunState:
+    """Return the state in which another agent has the round; it does not have the prompt yet."""
+    failures = {account: number for account, number in state.failures.items() if account != "agent"}
+    return _unprompted(state).replace(agent=event.index, switched=True, failure=None, failures=failures)
+
+
+def _succeeded(state: RunState, account: Account) -> RunState:
+    """Return the state after work of an account that did not fail."""
+    if account not in state.failures:
+        return state
+    return state.replace(failures={name: number for name, number in state.failures.items() if name != account})
 
 
 # Usage.
@@ -292,6 +349,7 @@ def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
         settling="",
         critique=None,
         refinements=0,
+        switched=False,
     )
 
 
@@ -309,7 +367,7 @@ def _scored(
             return with_step(state, f"critique-{event.round}").replace(awaiting=awaiting)
         case events.CritiqueFinished():
             critique = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
-            return with_step_done(state).replace(critique=critique, awaiting=None)
+            return with_step_done(_succeeded(state, event.account)).replace(critique=critique, awaiting=None)
         case events.RefinementStarted():
             begun = _unprompted(with_step(state, f"round-{event.round}"))
             return begun.replace(phase=Phase.WORKING, refinements=event.number)
@@ -332,6 +390,7 @@ def _called(state: RunState, call: str) -> RunState:
 
 def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     reported = event.observation.reported_by
+    state = _succeeded(state, "agent")
     refs = (*state.memory.tool_result_refs, event.tool_call_id)[-KEPT:]
     seen = state.with_memory(tool_result_refs=refs).with_evidence([event.evidence_ref]).replace(calling=None)
     if reported and UNASKED in event.observation.facts:
@@ -343,6 +402,7 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
 
 def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
+    state = _succeeded(state, "agent")
     seen = with_step_done(state.with_evidence([event.response.id] if event.response else []))
     # Files that checks write between two rounds, such as `outputs`, are not changes of the agent.
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
@@ -414,6 +474,7 @@ def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
     """Return the state after a verdict. If the goal has no criteria, those that an audit derives apply to all later audits."""
+    state = _succeeded(state, "judge")
     goal, verdict = state.goal, event.verdict
     if not goal.success_criteria:
         derived = (item.criterion for item in verdict.criteria if item.criterion not in goal.constraints)
@@ -611,6 +672,7 @@ def _checks_decided(state: RunState, approval: Approval) -> RunState:
 def _reviewed(state: RunState, event: events.ChecksReviewed) -> RunState:
     """Return the state after the judge's review of changed checks."""
     changed = state.changed_checks
+    state = _succeeded(state, "judge")
     seen = with_step_done(state).replace(reviews=(*state.reviews, event)[-KEPT:], awaiting=None)
     if changed is None or event.key != changed.key or event.decision == "undecided":
         return seen

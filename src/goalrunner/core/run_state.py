@@ -19,6 +19,7 @@ from goalrunner.core.events import (
     ChecksReviewed,
     Critique,
     GoalRecord,
+    RunEnded,
     RunRules,
     Standing,
 )
@@ -125,6 +126,36 @@ class Approval(ApprovalFacts):
     def refused(self) -> bool:
         """Whether the action must not be performed."""
         return self.decision in ("denied", "expired")
+
+
+class Failure(Frozen):
+    """Why the agent, or a model of the run, could not go on. What follows is not decided yet."""
+
+    account: Account
+    kind: Literal["limit", "overload", "permanent"]
+    reason: str
+    resets_at: str = ""
+    """ISO 8601; empty: not known."""
+    was_retried: bool = False
+    at: str
+    """When it failed (ISO 8601)."""
+    number: int = 1
+    """How often this account failed in a row."""
+    stop_reason: StopReason
+    message: str
+
+
+class Waiting(Frozen):
+    """A wait that has begun and is not over."""
+
+    account: Account
+    kind: Literal["limit", "retry"]
+    reason: str
+    until: str
+    """ISO 8601."""
+    began: str
+    """ISO 8601."""
+    number: int = 1
 
 
 class Interruption(Frozen):
@@ -264,6 +295,20 @@ class RunState(Frozen):
     signal: int | None = None
     ended_at: str = ""
     """ISO 8601, UTC; empty while it goes on."""
+    failure: Failure | None = None
+    """Of the agent or a model, if what follows is not decided yet."""
+    failures: dict[str, int] = Field({})
+    """By account: how often it failed in a row."""
+    wait: Waiting | None = None
+    """The wait at hand."""
+    waited: float = 0.0
+    """Seconds that the run has waited for limits to reset."""
+    agent: int = 0
+    """The place of the agent at work among `plan.agents`."""
+    switched: bool = False
+    """Whether another agent took over in the round at hand."""
+    limit: RunEnded | None = None
+    """How a limit ends the run after one last check of what is there; None: no limit was reached."""
 
     def replace(self, **changes: Any) -> RunState:
         """Return the state with other fields."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from datetime import timedelta
 from hashlib import sha256
 from typing import TypeVar, assert_never
 
 from goalrunner.core import decision, events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Message, Resumable, RoundReply
-from goalrunner.core.errors import GoalError, RecordError, shortened
+from goalrunner.core.errors import AgentError, GoalError, ModelError, RecordError, one_line, shortened
 from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Phase, RunState
@@ -23,6 +25,9 @@ from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns, exclusive
 
 T = TypeVar("T")
+
+_CLOCK_CHECK = 20.0
+"""Seconds between two looks at the clock during a wait."""
 
 CountUsage = Callable[[events.Account, Usage], None]  # records what an account has used
 
@@ -208,10 +213,61 @@ class Run:
                     await self._approvals.checks(step.action, step.rule)
                 case decision.AskApproval():
                     await self._approvals.completion(step.action, step.rule)
+                case decision.Wait():
+                    await self._wait(step)
+                case decision.SwitchAgent():
+                    raise NotImplementedError  # TEMPORARY until the chain of agents is in
                 case _:
                     assert_never(step)
             self._journal.count(self.parts.replaced())
             self._journal.save()
+
+    async def _wait(self, step: decision.Wait) -> None:
+        """Wait until the time of the step. A wait for a limit is no active time."""
+        conversation, journal = self.parts.conversation, self._journal
+        if isinstance(conversation, Closing):
+            await conversation.close()
+        if not step.begun:
+            started = events.WaitStarted(
+                account=step.account,
+                kind=step.kind,
+                reason=step.reason,
+                until=step.until.isoformat(),
+                number=step.number,
+            )
+            journal.append(started)
+            journal.save()
+        with journal.suspended() if step.kind == "limit" else nullcontext():
+            # The clock of the system may be set, or go on while the machine sleeps, so one long sleep is not enough.
+            while (left := (step.until - self.parts.clock.now()).total_seconds()) > 0:  # noqa: ASYNC110
+                await asyncio.sleep(min(left, _CLOCK_CHECK))
+        journal.append(events.WaitEnded(deadline_at=self._deadline_at()))
+
+    def _deadline_at(self) -> str | None:
+        """Return when the time limit is reached from now on (ISO 8601); None without one."""
+        timeout = self.state.plan.timeout
+        if timeout is None:
+            return None
+        left = timedelta(seconds=max(0.0, timeout - self.state.elapsed))
+        return (self.parts.clock.now() + left).isoformat()
+
+    def _failed(self, account: events.Account, error: GoalError) -> None:
+        """Record that an account could not go on. Raise `error` if neither time nor another agent can help."""
+        outage = error.outage
+        has_successor = account == "agent" and self.state.agent + 1 < len(self.state.plan.agents)
+        if outage is None and not (has_successor and isinstance(error, AgentError | ModelError)):
+            raise error
+        end = limits.end_by_error(self.state, error)
+        failed = events.WorkFailed(
+            account=account,
+            kind=outage.kind if outage is not None else "permanent",
+            reason=outage.reason if outage is not None else one_line(error.message),
+            resets_at=outage.resets_at.isoformat() if outage is not None and outage.resets_at is not None else "",
+            was_retried=outage is not None and outage.was_retried,
+            stop_reason=end.stop_reason,
+            message=end.message,
+        )
+        self._journal.append(failed)
 
     async def _check(self) -> None:
         """Check once in each process that agent, judge and validators can work, before anything is spent."""
@@ -230,11 +286,14 @@ class Run:
         conversation, working = self.parts.conversation, self.state.phase is Phase.WORKING
         if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
             conversation.restore(self._checkpoint)
-        if working and self.state.prompted and isinstance(conversation, Resumable):
-            reply = await self._turns.resume(self._render(brief), self.resumption.unfinished)
-        else:
-            reply = await self._turns.send(self.begin_round(brief))
-        await self.finish_round(brief.round, reply)
+        try:
+            if working and self.state.prompted and isinstance(conversation, Resumable):
+                reply = await self._turns.resume(self._render(brief), self.resumption.unfinished)
+            else:
+                reply = await self._turns.send(self.begin_round(brief))
+            await self.finish_round(brief.round, reply)
+        except (AgentError, ModelError) as error:
+            self._failed("agent", error)
 
     def begin_round(self, brief: decision.RunRound) -> str:
         """Record the start of a round, or of a refinement in it; return its user message."""
@@ -247,12 +306,12 @@ class Run:
         return self._render(brief)
 
     async def finish_round(self, number: int, reply: RoundReply) -> None:
-        """Record the end of the agent's turn. Raise the error of a silent turn that changed no file."""
+        """Record the end of the agent's turn. Raise the error of a turn without a message that changed no file."""
         self._reply = reply
         ended = await self.tracker.end_round()
         has_changed = ended["snapshot"] is not None and not ended["idle"]
-        if reply.silent is not None and not has_changed:
-            raise reply.silent
+        if reply.failure is not None and not (has_changed or reply.text):
+            raise reply.failure
         plan, data, response = self.state.plan, reply.text.encode("utf-8", errors="replace"), None
         if plan.deliverable == "response":
             facts, ref = (f"round {number}",), self._journal.artifacts.put(data)
@@ -262,6 +321,7 @@ class Run:
             events.RoundFinished(
                 round=number,
                 reason=reply.reason,
+                ending=reply.ending,
                 steps=reply.steps,
                 response=response,
                 said=sha256(data).hexdigest() if plan.checks_response else "",

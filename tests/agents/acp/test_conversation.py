@@ -193,8 +193,8 @@ async def test_a_turn_without_a_message_is_a_failure_only_if_nothing_changed(tmp
     reply, _ = await AcpBench(tmp_path, [["end", "end_turn"]]).play()
 
     assert (reply.text, reply.reason) == ("", "answered")
-    assert reply.silent is not None
-    assert "failed: it ended its turn without a message (end_turn)" in reply.silent.message
+    assert reply.failure is not None
+    assert "failed: it ended its turn without a message (end_turn)" in reply.failure.message
 
 
 @pytest.mark.parametrize(
