@@ -201,7 +201,7 @@ def test_a_judge_that_fails_ends_the_run_and_the_verdict_says_so(answer: Any, sa
 
 def test_a_verdict_that_says_nothing_still_says_what_is_missing() -> None:
     nothing = json.dumps({"criteria": [], "score": 0.2, "complete": False, "missing": ""})
-    unreadable = run_goal(Agent("a"), "Be short.", Judge(*["?"] * 3), max_iterations=1)
+    unreadable = run_goal(Agent("a"), "Be short.", Judge(*["?"] * 9), max_iterations=1)
     silent = run_goal(Agent("a"), "Be short.", Judge(*[nothing] * 3), max_iterations=1)
     for outcome in (unreadable, silent):
         assert outcome.verdict

@@ -16,6 +16,7 @@ from goalrunner.core.events import (
     RoundFinished,
     RoundStarted,
     RunEnded,
+    RunResumed,
     RunRules,
     RunStarted,
     UsageRecorded,
@@ -25,7 +26,7 @@ from goalrunner.core.events import (
 from goalrunner.core.limits import end_by_error, out_of_budget, shortfall, timed_out
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Stall
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, UnreadAnswer, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 
@@ -93,51 +94,59 @@ def test_the_judges_missing_goes_back() -> None:
     assert decide(state) == RunRound("retry", 2, "show parse('')")
 
 
-def test_an_unreadable_judge_leads_to_a_neutral_prompt() -> None:
-    fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
-    state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
-    assert decide(state) == RunRound("neutral", 2)
-    assert state.iterations == 1
+FALLBACK = GoalVerdict(score=0.0, complete=False, source="fallback", missing="no answer")
 
 
-def test_the_agent_never_reads_that_the_judge_could_not_be_read() -> None:
-    fallback = GoalVerdict(score=0.0, complete=False, source="fallback", missing="no answer")
-    state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
-    assert decide(state) == RunRound("neutral", 2)
-    plan = BOTH.model_copy(update={"stall_rounds": 1})
-    stalled = state.model_copy(update={"stall": Stall(key="x", rounds=1), "plan": plan})
-    assert decide(stalled) == RunRound("stalled", 2)
+def unread(number: int, audits: int) -> list[Event]:
+    """Audits of one round that gave no answer that can be read."""
+    failure = AuditFailed(round=number, kind="parse", detail="The answer is no JSON.", answer="It looks\nfine to me.")
+    audit = (AuditStarted(round=number), failure, VerdictRecorded(round=number, verdict=FALLBACK))
+    return [*worked(number), checked(number, tests=True), *(audit * audits)]
 
 
-def unread(*numbers: int) -> list[Event]:
-    """Rounds whose audit gave no answer that can be read."""
-    fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
-    happened: list[Event] = []
-    for number in numbers:
-        failure = AuditFailed(round=number, kind="parse", detail="The answer is no JSON.\nIt begins: hello")
-        verdict = VerdictRecorded(round=number, verdict=fallback)
-        happened += [*worked(number), checked(number, tests=True), AuditStarted(round=number), failure, verdict]
-    return happened
+def test_an_unreadable_judge_is_asked_again_alone() -> None:
+    state = state_after(BOTH, *unread(1, 2))
+    assert decide(state) == AskJudge(1)
+    assert (state.iterations, len(state.attempts), state.stall) == (1, 1, Stall())
+    assert state.unread_answer == UnreadAnswer(reason="The answer is no JSON.", text="It looks\nfine to me.")
 
 
-def test_a_judge_whose_answers_are_unreadable_ends_the_run_and_is_named() -> None:
+def test_a_budget_that_is_spent_ends_the_run_before_the_judge_is_asked_again() -> None:
+    plan = BOTH.model_copy(update={"tokens": 10})
+    used = UsageRecorded(account="judge", usage=Usage(input_tokens=10, calls=1))
+    ended = decide(state_after(plan, *unread(1, 1), used))
+    assert isinstance(ended, RunEnded)
+    assert ended.stop_reason is StopReason.BUDGET_EXHAUSTED
+
+
+def test_after_a_readable_answer_the_judges_missing_goes_back() -> None:
+    verdict = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
+    state = state_after(BOTH, *unread(1, 2), AuditStarted(round=1), verdict)
+    assert decide(state) == RunRound("retry", 2, "show parse('')")
+    assert state.unread_answer is None
+    assert state.unread == 0
+
+
+def test_a_judge_whose_answers_are_unreadable_ends_the_run_with_what_it_said() -> None:
     plan = RunRules(validators=("tests",), has_judge=True)
     started = RunStarted(workspace="/w", version="1", models={"judge": "tiny/judge"})
-    assert decide(state_after(plan, started, *unread(1, 2))) == RunRound("neutral", 3)
-    assert decide(state_after(plan, started, *unread(1, 2, 3))) == RunEnded(
+    assert decide(state_after(plan, started, *unread(1, 3))) == RunEnded(
         stop_reason=StopReason.JUDGE_FAILED,
-        message="the judge tiny/judge gave no valid answer in 3 audits in a row; "
-        "the last answer: The answer is no JSON.\n"
+        message="3 audits of round 1 by tiny/judge ended without a readable answer\n"
+        "the judge's answer could not be read: The answer is no JSON.\n"
+        'it said: "It looks fine to me."\n'
         "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
     )
 
 
-def test_one_answer_that_can_be_read_starts_the_count_of_unreadable_audits_anew() -> None:
-    plan = RunRules(validators=("tests",), has_judge=True)
-    between = (*worked(3), checked(3, tests=True), VerdictRecorded(round=3, verdict=unsatisfied("more")))
-    assert isinstance(decide(state_after(plan, *unread(1, 2), *between, *unread(4, 5))), RunRound)
-    red = (*worked(3), checked(3, tests=False))  # asks no judge, and says nothing of it
-    assert isinstance(decide(state_after(plan, *unread(1, 2), *red, *unread(4))), RunEnded)
+def test_a_resumed_run_asks_an_unreadable_judge_again_and_not_the_agent() -> None:
+    resumed = RunResumed(plan=BOTH, version="1")
+    state = state_after(BOTH, *unread(1, 3), RunEnded(stop_reason=StopReason.JUDGE_FAILED), resumed)
+    assert decide(state) == AskJudge(1)
+    assert state.unread == 0
+    changed = resumed.model_copy(update={"changed": ("src/a.py",)})
+    checked_again = state_after(BOTH, *unread(1, 1), changed)
+    assert decide(checked_again) == Validate(1)
 
 
 def test_a_proven_verdict_completes() -> None:

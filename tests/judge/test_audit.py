@@ -17,8 +17,8 @@ from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
-from goalrunner.core.verdict import GoalVerdict
-from goalrunner.judge.audit import UNREADABLE, LLMJudge, judge_goal_async
+from goalrunner.core.verdict import UnreadAnswer
+from goalrunner.judge.audit import LLMJudge, judge_goal_async
 from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_OUTCOME_SCHEMA, JUDGE_SYSTEM_PROMPT
 from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
 from tests.support.trails import said, seen, tokens, trail
@@ -47,7 +47,6 @@ KEPT = {
     "evidence": [{"observation": "o2", "fact": "exit 0"}],
     "missing": "",
 }
-FALLBACK = GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback")
 
 
 @pytest.fixture
@@ -115,7 +114,11 @@ async def test_after_two_repairs_the_verdict_falls_back() -> None:
     cut = ScriptedAnswer(answer(TESTS, KEPT)[:40], finish_reason="length")
     notes = AuditNotes()
     audit = await LLMJudge(ScriptedJudgeModel(["All done!", '{"complete": "true"}', cut])).audit(REQUEST, notes)
-    assert audit.verdict == FALLBACK
+    assert (audit.verdict.complete, audit.verdict.source) == (False, "fallback")
+    reason, said = audit.verdict.missing.split("\n")
+    assert reason.startswith("the judge's answer could not be read: The answer was cut at the token limit.")
+    assert said.startswith('it said: "{')
+    assert notes.unread == ["All done!", '{"complete": "true"}', cut.text]
     assert notes.failures == [
         ("parse", "The answer holds no whole and valid JSON object with a verdict."),
         ("parse", "criteria: field required."),
@@ -124,6 +127,28 @@ async def test_after_two_repairs_the_verdict_falls_back() -> None:
             "The answer was cut at the token limit. The answer holds no whole and valid JSON object with a verdict.",
         ),
     ]
+
+
+async def test_an_audit_that_is_asked_for_again_quotes_what_could_not_be_read() -> None:
+    unread = UnreadAnswer(reason="score: field required.", text="[o9] shell (exit 0)\nall is done\n" * 1_000)
+    model = ScriptedJudgeModel([answer(TESTS, KEPT)])
+    audit = await LLMJudge(model).audit(replace(REQUEST, unread=unread), AuditNotes())
+    assert audit.verdict.complete
+    prompt = model.asked[0].messages[1]["content"]
+    about = prompt[prompt.index("This audit was asked for before") :]
+    assert "What was wrong: score: field required." in about
+    assert "all is done" in about
+    assert "\n[o9] shell" not in about  # it does not look like an observation
+    assert about.endswith(ANSWER_FORMAT)
+    assert len(about) < len(ANSWER_FORMAT) + 2_000
+
+
+async def test_secrets_in_an_unreadable_answer_are_replaced() -> None:
+    notes = AuditNotes()
+    model = ScriptedJudgeModel(["the key is hunter2"] * 3)
+    audit = await LLMJudge(model, redact=lambda text: text.replace("hunter2", "***")).audit(REQUEST, notes)
+    assert "the key is ***" in audit.verdict.missing
+    assert set(notes.unread) == {"the key is ***"}
 
 
 async def test_a_broken_constraint_is_not_complete() -> None:

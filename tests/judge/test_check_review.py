@@ -19,7 +19,7 @@ from goalrunner.core.ports import ChecksReviewRequest
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.check_review import REVIEW_SCHEMA, REVIEWS, CheckReview, hunks_of, parse_review
-from goalrunner.judge.verdict_parser import UnreadableReplyError
+from goalrunner.judge.json_reader import UnreadableReplyError
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 
 DIFF = """\

@@ -14,8 +14,9 @@ from goalrunner.core.events import ConfirmationRecorded
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.audit import LLMJudge
+from goalrunner.judge.json_reader import UnreadableReplyError
 from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT, OPINION_SCHEMA
-from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_confirmation
+from goalrunner.judge.verdict_parser import parse_confirmation
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import said, seen, tokens, trail
 
@@ -116,7 +117,7 @@ async def test_a_claim_that_does_not_hold() -> None:
 
 async def test_what_cannot_be_read_confirms_nothing() -> None:
     notes = AuditNotes()
-    model = ScriptedJudgeModel(["Yes, it is blocked.", opinion(confirmed="true"), opinion(confirmed=True, reason="")])
+    model = ScriptedJudgeModel(["Yes, it is blocked.", opinion(confirmed="yes"), opinion(confirmed=True, reason="")])
     confirmation = await LLMJudge(model).confirm(REQUEST, "No key.", notes)
     assert (confirmation.confirmed, confirmation.reason) == (
         False,
@@ -160,6 +161,7 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
         (opinion(True, 3), UNUSABLE),
         (opinion(True) + opinion(False), "Beside an opinion the answer holds another one, or pieces of it."),
         (opinion(False) + opinion(True)[:-1], "Beside an opinion the answer holds another one, or pieces of it."),
+        (json.dumps({"confirmed": "yes", "reason": "x"}), UNUSABLE),
         (opinion(True)[:-1], "The answer holds no whole and valid JSON object with an opinion."),
         (opinion(True)[:-1] + ', "confirmed": false}', "The answer's JSON has a key twice in one object."),
         (
@@ -170,7 +172,7 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
         (CONFIRM_FORMAT, "The answer holds no whole and valid JSON object with an opinion."),
     ],
 )
-def test_opinions_are_read_strictly(text: str, reason: str) -> None:
+def test_opinions_are_exact(text: str, reason: str) -> None:
     with pytest.raises(UnreadableReplyError) as caught:
         parse_confirmation(text)
     assert str(caught.value) == reason

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import CriterionVerdict
 from goalrunner.judge.citations import matched
-from goalrunner.judge.verdict_parser import JudgeOutcome, Requirement, UnreadableReplyError, requirements_of
+from goalrunner.judge.json_reader import UnreadableReplyError
+from goalrunner.judge.verdict_parser import JudgeOutcome, Requirement, requirements_of
 from tests.support.trails import trail
 
 GOAL = requirements_of(["pytest passes", "parse('') returns an empty Document."], ["keep the signature of parse()"])

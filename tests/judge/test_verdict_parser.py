@@ -1,4 +1,4 @@
-"""The judge's text is read strictly: in doubt it is unreadable, never complete."""
+"""The judge's verdict is exact: in doubt the answer is unreadable, never complete."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from goalrunner.core.verdict import Citation, CriterionVerdict
+from goalrunner.judge.json_reader import LIMIT, UnreadableReplyError
 from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_OUTCOME_SCHEMA
 from goalrunner.judge.verdict_parser import (
-    LIMIT,
     JudgeOutcome,
-    UnreadableReplyError,
     parse_reply,
     settled_outcome,
 )
@@ -75,8 +74,7 @@ def test_a_verdict_is_found_wherever_it_stands(around: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"complete": "false"}, "complete: input should be a valid boolean."),
-        ({"complete": "true"}, "complete: input should be a valid boolean."),
+        ({"complete": "yes"}, "complete: input should be a valid boolean."),
         ({"complete": 1}, "complete: input should be a valid boolean."),
         ({"complete": None}, "complete: input should be a valid boolean."),
         ({"score": 1.1}, "score: input should be less than or equal to 1."),
@@ -336,7 +334,11 @@ def test_a_verdict_with_one_character_changed_passes_only_when_it_is_still_one(p
         outcome = parse_reply(text)
     except UnreadableReplyError:
         return
-    again = json.loads(text)
+    try:
+        again = json.loads(text)
+    except ValueError:
+        assert character.isspace() or ord(character) < 32
+        again = json.loads(whole)
     assert outcome.passed == (again["complete"] is True and again["criteria"][0]["satisfied"] is True)
 
 

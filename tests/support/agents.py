@@ -144,7 +144,9 @@ class MemoryRecorder:
         self.written.append(tuple(kept))
         self.trail.append(f"ran {ran.ending}")
 
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+    def audit_failed(
+        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+    ) -> None:
         """Agents have no audits."""
         raise AssertionError(f"an agent reported a failed audit: {kind} {detail}")
 

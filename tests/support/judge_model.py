@@ -81,6 +81,7 @@ class AuditNotes:
     checks: int = 0
     usages: list[tuple[str, Usage]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def usage(self, account: Account, usage: Usage) -> None:
         """Kept."""
@@ -94,8 +95,11 @@ class AuditNotes:
         """A judge is none."""
         raise AssertionError(ran)
 
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+    def audit_failed(
+        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+    ) -> None:
         """Kept."""
+        self.unread.append(answer)
         self.failures.append((kind, detail))
 
     def check_budget(self) -> None:

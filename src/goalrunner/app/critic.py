@@ -33,9 +33,9 @@ from goalrunner.core.ports import AuditRequest, Launcher, Reviewer, ValidationCo
 from goalrunner.engine.checks import InterruptedByValidatorError
 from goalrunner.judge.audit import JudgeSession
 from goalrunner.judge.excerpt import TOKEN, fenced
+from goalrunner.judge.json_reader import UnreadableReplyError, only_object
 from goalrunner.judge.prompt_builder import least_tokens
 from goalrunner.judge.prompt_text import AuditForm, object_schema
-from goalrunner.judge.verdict_parser import UnreadableReplyError, only_object
 from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore

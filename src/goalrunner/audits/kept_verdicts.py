@@ -121,7 +121,9 @@ class SpendingRecorder:
         self.used += usage
         self.spending.total += usage
 
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+    def audit_failed(
+        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+    ) -> None:
         """Keep the reason for the audit."""
         self.problem = detail
 

@@ -94,7 +94,10 @@ class Recorder(Protocol):
         exist, are moved into the artifacts.
         """
 
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None: ...
+    def audit_failed(
+        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+    ) -> None:
+        """Record why the judge gave no usable answer, and both ends of an answer that could not be read."""
 
     @property
     def streams_text(self) -> bool:

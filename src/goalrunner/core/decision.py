@@ -103,7 +103,7 @@ Step = (
 """The next thing to do."""
 
 UNREAD_AUDITS = 3
-"""Audits in a row whose answers cannot be parsed before the run fails."""
+"""Audits in a row, of one round, whose answers cannot be read before the run fails."""
 
 OBSTACLES = 2
 """How often validators may be unable to run in one round before the run fails."""
@@ -227,6 +227,8 @@ def _after_decision(state: RunState) -> Step:
         return _completion(state)
     if state.unread >= UNREAD_AUDITS:
         return unreadable(state)
+    if state.is_unread:  # the judge is asked again alone: the workspace is the same
+        return _unless_spent(state, AskJudge(state.round))
     verdict = state.verdict
     # The agent's own claim that it is blocked only reaches the judge.
     claim = verdict.blocked if verdict is not None and verdict.source == "judge" else ""

@@ -572,6 +572,9 @@ class AuditFailed(Frozen):
     round: int = Field(ge=0)
     kind: Literal["parse", "transport", "authentication"]
     detail: str
+    """Why it cannot be used, in one sentence."""
+    answer: str = ""
+    """Both ends of an answer that could not be read."""
 
 
 class VerdictRecorded(Frozen):

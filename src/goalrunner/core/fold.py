@@ -120,7 +120,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.AuditStarted():
             return with_step(state, f"audit-{event.round}").replace(awaiting="judge")
         case events.AuditFailed():
-            failed = state.replace(audit_problem=event.detail)
+            failed = state.replace(audit_problem=event.detail, audit_answer=event.answer)
             # The judge is asked again after an answer that cannot be parsed.
             return failed if event.kind == "parse" else _count_round(failed, passed=False)
         case events.VerdictRecorded():
@@ -252,7 +252,8 @@ def _at_valid_phase(again: RunState, state: RunState, event: events.RunResumed) 
         refuted = verdict.blocked if verdict is not None else ""
         return again.replace(phase=Phase.JUDGED, confirmed="", refuted=refuted)
     is_proven = phase in (Phase.JUDGED, Phase.CONFIRMED) and verdict is not None and verdict.complete
-    if event.changed and (is_proven or phase in (Phase.WORKED, Phase.VALIDATED)):  # the files are different now
+    waits_for_check = phase in (Phase.WORKED, Phase.VALIDATED) or again.replace(phase=phase).is_unread
+    if event.changed and (is_proven or waits_for_check):  # the files are different now
         return again.replace(phase=state.unchecked, snapshot=event.snapshot)
     return again.replace(phase=phase)
 
@@ -500,7 +501,9 @@ def _decided(state: RunState, verdict: GoalVerdict) -> RunState:
         verdict = verdict.model_copy(update={"complete": False, "missing": _refusal(refused)})
     feedback = agent_feedback(verdict, state.validators)
     now = _count_round(state, passed=verdict.complete, feedback=feedback, score=verdict.score)
-    return now.replace(verdict=verdict, stall=_stalled(now, verdict))
+    # An audit that could not be read says nothing about the work; the judge is asked again.
+    stall = now.stall if verdict.source == "fallback" else _stalled(now, verdict)
+    return now.replace(verdict=verdict, stall=stall)
 
 
 def _count_round(state: RunState, *, passed: bool, feedback: str | None = None, score: float = 0.0) -> RunState:

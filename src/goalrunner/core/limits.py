@@ -26,6 +26,7 @@ from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started_programs
 from goalrunner.core.tools import WITH_SUBCOMMANDS
+from goalrunner.core.verdict import UnreadAnswer
 
 _EXPANSION = re.compile(r"[$`]|\{[^{}\s]*(?:,|\.\.)")
 """What the shell replaces when a command runs."""
@@ -199,10 +200,11 @@ def out_of_budget(state: RunState) -> RunEnded:
 
 def unreadable(state: RunState) -> RunEnded:
     """Return how a run ends if the judge's answers cannot be parsed."""
-    judge, detail = state.models.get("judge") or "its model", state.audit_problem.partition("\n")[0]
-    message = f"the judge {judge} gave no valid answer in {state.unread} audits in a row"
+    judge = state.models.get("judge") or "its model"
+    last = UnreadAnswer(reason=state.audit_problem.partition("\n")[0], text=state.audit_answer)
+    message = f"{state.unread} audits of round {state.round} by {judge} ended without a readable answer\n{last}"
     hint = "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model"
-    return end(StopReason.JUDGE_FAILED, f"{message}; the last answer: {detail}" if detail else message, hint)
+    return end(StopReason.JUDGE_FAILED, message, hint)
 
 
 def interrupted(signal: int | None) -> RunEnded:

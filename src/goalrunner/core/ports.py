@@ -21,7 +21,7 @@ from goalrunner.core.events import (
     VerdictRecorded,
 )
 from goalrunner.core.observation import Snapshot, Trail
-from goalrunner.core.verdict import ValidatorResult
+from goalrunner.core.verdict import UnreadAnswer, ValidatorResult
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class AuditRequest:
     """Paths that differ from the start of the run."""
     left: tuple[str, ...] = ()
     """Names of processes that the agent left running at the end of its last turn."""
+    unread: UnreadAnswer | None = None
+    """The answer to the audit before this one, of the same evidence, if it could not be read."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from goalrunner.core.labels import Label
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
 from goalrunner.core.outcome import MemoryStop as MemoryStop
-from goalrunner.core.verdict import GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import GoalVerdict, UnreadAnswer, ValidatorResult
 
 KEPT = 100
 """Maximum number of references and of attempts in a state; the log contains all of them."""
@@ -280,6 +280,8 @@ class RunState(Frozen):
     """By account."""
     audit_problem: str = ""
     """Why the judge last gave no usable answer."""
+    audit_answer: str = ""
+    """Both ends of that answer, if it could not be read."""
     models: dict[str, str] = Field({})
     labels: tuple[str, ...] = ()
     """What weakens the proof of this run."""
@@ -400,6 +402,16 @@ class RunState(Frozen):
         """The review that left the changed checks at hand to a person; None if there is none."""
         key = self.changed_checks.key if self.changed_checks is not None else ""
         return next((item for item in reversed(self.reviews) if item.key == key and item.decision == "undecided"), None)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the last audit of the round gave no answer that could be read."""
+        return self.phase is Phase.JUDGED and self.verdict is not None and self.verdict.source == "fallback"
+
+    @property
+    def unread_answer(self) -> UnreadAnswer | None:
+        """The answer to the last audit, if it could not be read."""
+        return UnreadAnswer(reason=self.audit_problem, text=self.audit_answer) if self.is_unread else None
 
     @property
     def criteria(self) -> tuple[str, ...]:

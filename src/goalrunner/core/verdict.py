@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from goalrunner.core.errors import one_line
+from goalrunner.core.errors import one_line, quoted
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef
 
@@ -212,6 +212,20 @@ class GoalVerdict(Frozen):
     def cited(self) -> tuple[str, ...]:
         """The ids that it cites, each once."""
         return tuple(dict.fromkeys(item.identifier for criterion in self.criteria for item in criterion.evidence))
+
+
+class UnreadAnswer(Frozen):
+    """An answer of the judge that could not be read."""
+
+    reason: str
+    """In one sentence."""
+    text: str = ""
+    """Both ends of the answer, secrets replaced."""
+
+    def __str__(self) -> str:
+        """Return two lines for people: the reason, and what the judge said."""
+        said = f"it said: {quoted(one_line(self.text))}" if self.text else "it said nothing"
+        return f"the judge's answer could not be read: {self.reason}\n{said}"
 
 
 HIDDEN = "a check that is not shown to you failed; go through the objective again"

@@ -360,4 +360,5 @@ def request_of_state(state: RunState, number: int, trail: Trail, stale: Mapping[
         minimum_score=state.plan.minimum_score,
         require=state.plan.require,
         stale=stale,
+        unread=state.unread_answer,
     )

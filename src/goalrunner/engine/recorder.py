@@ -143,8 +143,11 @@ class RunRecorder:
         self._journal.append(ran.model_copy(update=stored))
         store.settle()
 
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        self._journal.append(events.AuditFailed(round=self._journal.state.round, kind=kind, detail=detail))
+    def audit_failed(
+        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+    ) -> None:
+        number = self._journal.state.round
+        self._journal.append(events.AuditFailed(round=number, kind=kind, detail=detail, answer=answer))
 
     @property
     def streams_text(self) -> bool:

@@ -9,17 +9,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError
+from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError, shortened
 from goalrunner.core.events import Account, ChecksReviewed, ConfirmationRecorded, VerdictRecorded
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, ChecksReviewRequest
-from goalrunner.core.verdict import GoalVerdict
+from goalrunner.core.verdict import GoalVerdict, UnreadAnswer
 from goalrunner.judge import prompt_builder
 from goalrunner.judge.check_review import REVIEW, REVIEW_SCHEMA, CheckReview, parse_review, quotes_correction
 from goalrunner.judge.citations import CheckedVerdict, check_verdict, matched
 from goalrunner.judge.excerpt import SECOND_LOOK
+from goalrunner.judge.json_reader import UnreadableReplyError
 from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens, plain_goal
 from goalrunner.judge.prompt_text import (
     JUDGE_OUTCOME_SCHEMA,
@@ -30,7 +31,6 @@ from goalrunner.judge.prompt_text import (
 )
 from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
-    UnreadableReplyError,
     parse_confirmation,
     parse_reply,
     settled_outcome,
@@ -44,6 +44,9 @@ REPAIRS = 2
 _ECHO = 8_000
 """Characters of its own answer that the judge sees again."""
 
+_RECORDED = 1_000
+"""Characters of an unreadable answer that are recorded: both ends."""
+
 _Answer = TypeVar("_Answer")
 
 
@@ -52,7 +55,9 @@ class AuditRecorder(Protocol):
 
     def usage(self, account: Account, usage: Usage) -> None: ...
 
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None: ...
+    def audit_failed(
+        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+    ) -> None: ...
 
     def check_budget(self) -> None: ...
 
@@ -75,6 +80,9 @@ class JudgeSession:
         self._answer_name, self._schema = answer
         self._messages: list[dict[str, Any]] = []
         self._repairs, self._finish_reason = REPAIRS, ""
+        self._text = ""
+        self.unread: UnreadAnswer | None = None
+        """The last answer that could not be read."""
 
     async def begin(self, request: AuditRequest, nonce: str, most: int) -> int:
         """Add the rules and the prompt of at most `most` tokens, less for a small context window. Return the limit."""
@@ -115,7 +123,7 @@ class JudgeSession:
             raise
         self._count(reply.usage)
         self._messages.append({"role": "assistant", "content": reply.text[:_ECHO] or "(no answer)"})
-        self._finish_reason = reply.finish_reason
+        self._finish_reason, self._text = reply.finish_reason, reply.text
         return reply.text
 
     async def answer(self, parse: Callable[[str], _Answer]) -> _Answer:
@@ -136,7 +144,9 @@ class JudgeSession:
         """Record an unreadable answer and add the reason as a message; return False if no repair is left."""
         if self._finish_reason == "length":
             reason = f"The answer was cut at the token limit. {reason}"
-        self._failed("parse", reason)
+        text = self._redact(self._text.strip())
+        self.unread = UnreadAnswer(reason=reason, text=shortened(text, _RECORDED))
+        self._failed("parse", reason, self.unread.text)
         self._repairs -= 1
         self.add(repair_prompt(reason, self._form))
         return self._repairs >= 0
@@ -145,13 +155,9 @@ class JudgeSession:
         if self._recorder:
             self._recorder.usage(self._account, usage)
 
-    def _failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+    def _failed(self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = "") -> None:
         if self._recorder and self._account == "judge":
-            self._recorder.audit_failed(kind, detail)
-
-
-UNREADABLE = "the judge gave no valid answer"
-"""What is missing in the verdict for an unreadable answer. The agent never sees it."""
+            self._recorder.audit_failed(kind, detail, answer)
 
 
 class LLMJudge:
@@ -178,7 +184,7 @@ class LLMJudge:
         if self._config.require == "runner":
             request = replace(request, require="runner")
         nonce = secrets.token_hex(4)
-        form = prompt_builder.audit_form(self._config.system_prompt)
+        form = prompt_builder.audit_form(self._config.system_prompt, request.unread, nonce)
         session = JudgeSession(self._llm, recorder, form, ("verdict", JUDGE_OUTCOME_SCHEMA), self._redact)
         most = await session.begin(request, nonce, self._config.max_tokens)
         expanded = False
@@ -213,9 +219,11 @@ class LLMJudge:
                 return checked.event
             first = checked.event
             session.add(correction_prompt(checked.mendable))
-        # An earlier verdict counts; it is not complete either.
-        unreadable = GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback")
-        return first or VerdictRecorded(round=request.round, verdict=unreadable)
+        if first is not None:
+            return first  # an earlier verdict counts; it is not complete either
+        missing = str(session.unread or "")
+        unreadable = GoalVerdict(score=0.0, complete=False, missing=missing, source="fallback")
+        return VerdictRecorded(round=request.round, verdict=unreadable)
 
     async def review(self, request: ChecksReviewRequest, recorder: AuditRecorder) -> ChecksReviewed:
         """Ask in a new conversation which changes of the checks the goal asks for; report quotes that do not hold once.

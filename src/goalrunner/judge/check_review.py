@@ -17,9 +17,9 @@ from goalrunner.core.errors import quoted, some
 from goalrunner.core.events import ChecksReviewed, ReviewedChange
 from goalrunner.core.ports import ChecksReviewRequest
 from goalrunner.judge.excerpt import OVERHEAD, TOKEN, fence, inert, price_in_bytes
+from goalrunner.judge.json_reader import UnreadableReplyError, only_object
 from goalrunner.judge.prompt_text import AuditForm, object_schema
 from goalrunner.judge.text_matching import OutputText, forms_of
-from goalrunner.judge.verdict_parser import UnreadableReplyError, only_object
 from goalrunner.snapshots.objects import printable_path
 
 REVIEWS = 2

@@ -13,10 +13,10 @@ from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, identifier_of
 from goalrunner.judge.evidence import deliverable_response, plain_fact, shortened_line, without_brackets
 from goalrunner.judge.excerpt import TOKEN
+from goalrunner.judge.json_reader import UnreadableReplyError
 from goalrunner.judge.text_matching import LONGEST, SHORT, CommandText, OutputText, folded, forms_of, says_something
 from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
-    UnreadableReplyError,
     missing_of,
     requirement_of,
     requirements_of,

@@ -14,6 +14,7 @@ from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.observation import RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.trail_builder import Deliverable, trail_of
+from goalrunner.core.verdict import UnreadAnswer
 from goalrunner.judge import prompt_text
 from goalrunner.judge.citations import cited_in
 from goalrunner.judge.evidence import LEAST, deliverable_response, observation_block, render_trail
@@ -26,6 +27,7 @@ _LISTED = 100 * TOKEN
 _LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 3 * _LISTED
 _LEAST_LOOK = 4 * LEAST
 _CLAIM = 400 * TOKEN
+_UNREAD = 400 * TOKEN
 
 Events = Trail | Sequence[Mapping[str, Any]]
 """What can be audited: a trail, or chat messages in OpenAI's format."""
@@ -113,9 +115,17 @@ def _fixed(goal: Sequence[str], form: AuditForm) -> int:
     )
 
 
-def audit_form(system_prompt: str | None) -> AuditForm:
-    """Return the form of an audit, with the goal's own rules if it has any."""
-    return AUDIT if system_prompt is None else replace(AUDIT, rules=system_prompt)
+def audit_form(system_prompt: str | None, unread: UnreadAnswer | None = None, nonce: str = "") -> AuditForm:
+    """Return the form of an audit, with the goal's own rules if it has any.
+
+    `unread` is the answer to the audit before this one, of the same evidence; fences carry `nonce`.
+    """
+    form = AUDIT if system_prompt is None else replace(AUDIT, rules=system_prompt)
+    if unread is None:
+        return form
+    answer = fenced("unreadable-answer", unread.text or "(no answer)", _UNREAD, nonce)
+    title = f"{prompt_text.UNREAD} {unread.reason}"
+    return replace(form, question=f"{title}\n{answer}\n\n{form.question}")
 
 
 def opinion_form(claim: str, nonce: str) -> AuditForm:

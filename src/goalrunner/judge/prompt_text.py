@@ -81,6 +81,11 @@ SAID = (
     "evidence that anything was done:"
 )
 
+UNREAD = (
+    "This audit was asked for before, and the answer could not be read. It is quoted here for its form alone; it is no "
+    "evidence. What was wrong:"
+)
+
 HAPPENED = "What happened, oldest first:"
 
 STALE = "An observation marked stale no longer counts: what it depends on changed after it."

@@ -1,14 +1,13 @@
 """The judge's answers: their parsing, and the criteria and constraints that they must cover.
 
-Answers are strict JSON. An unreadable answer is never complete.
+An unreadable answer is never complete.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from goalrunner.core.verdict import (
     CriterionVerdict,
 )
+from goalrunner.judge.json_reader import UnreadableReplyError, boolean_of, only_object
 from goalrunner.judge.prompt_text import JUDGE_OUTCOME_SCHEMA
 from goalrunner.judge.text_matching import folded
 
@@ -26,6 +26,7 @@ def _entry(value: object) -> object:
     if not isinstance(value, dict):
         return value
     entry = {key: value.get(key) for key in CriterionVerdict.model_fields}
+    entry["satisfied"] = boolean_of(entry["satisfied"])
     if isinstance(entry["evidence"], list):
         entry["evidence"] = [citation for item in entry["evidence"] for citation in _citations(item)]
     return entry
@@ -46,7 +47,7 @@ class JudgeOutcome(BaseModel):
 
     criteria: list[Annotated[CriterionVerdict, BeforeValidator(_entry)]]
     score: float = Field(ge=0, le=1)
-    complete: bool
+    complete: Annotated[bool, BeforeValidator(boolean_of)]
     missing: str
     need: list[str] = []
     blocked: str = ""
@@ -88,74 +89,12 @@ def missing_of(outcome: JudgeOutcome) -> str:
     return "\n".join(f"{one.criterion}: {one.missing.strip() or 'not shown'}" for one in unsatisfied)
 
 
-LIMIT = 400_000
-"""Characters of an answer that are read; a longer one is unreadable."""
-
-_TRIES = 1_000
-_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _DECORATION = string.punctuation + string.whitespace
 _NOTHING = frozenset(
     {"", "none", "n/a", "na", "null", "nothing", "nothing missing", "nothing is missing", "nothing remains"}
 )
 _NOT_BLOCKED = _NOTHING | {"no", "false", "not blocked"}
 _OF_VERDICT = re.compile(r'"(?:criteria|complete|score)"\s*:')
-
-
-class UnreadableReplyError(Exception):
-    """A judge's answer cannot be read, or lacks a criterion. The message is one sentence with the reason."""
-
-
-def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[[dict[str, Any]], bool]) -> Any:
-    """Return the only outermost JSON object that `is_meant` accepts; repetitions and a leading `<think>` block are ignored.
-
-    Raise UnreadableReplyError if there is none, if there is a different second one or a piece of one (a match of
-    `keys`), and for a repeated key or NaN, which Python's parser accepts.
-    """
-    found, rest = _objects(text)
-    meant = [value for value in found if is_meant(value)]
-    if not meant:
-        raise UnreadableReplyError(f"The answer holds no whole and valid JSON object with {noun}.")
-    if any(value != meant[0] for value in meant) or keys.search(rest):
-        raise UnreadableReplyError(f"Beside {noun} the answer holds another one, or pieces of it.")
-    return meant[0]
-
-
-def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the outermost JSON objects of an answer, and the text between them."""
-    if len(text) > LIMIT:
-        raise UnreadableReplyError(f"The answer is longer than {LIMIT:,} characters.")
-    thinking = _THINKING.match(text)
-    position = thinking.end() if thinking else 0
-    found: list[dict[str, Any]] = []
-    between: list[str] = []
-    start = text.find("{", position)
-    for _ in range(_TRIES):
-        if start < 0:
-            return found, "\n".join([*between, text[position:]])
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-            json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
-            continue
-        found.append(value)
-        between.append(text[position:start])
-        position, start = end, text.find("{", end)
-    raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise UnreadableReplyError("The answer's JSON has a key twice in one object.")
-    return value
-
-
-def _constant(name: str) -> float:
-    raise UnreadableReplyError(f"The answer's JSON holds {name}, which is no JSON.")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
 
 
 def parse_reply(text: str) -> JudgeOutcome:
@@ -210,7 +149,7 @@ def parse_confirmation(text: str) -> tuple[bool, str]:
     """
     keys = re.compile(r'"confirmed"\s*:')
     opinion = only_object(text, "an opinion", keys, lambda value: "confirmed" in value)
-    confirmed, reason = opinion["confirmed"], opinion.get("reason")
+    confirmed, reason = boolean_of(opinion["confirmed"]), opinion.get("reason")
     if not isinstance(confirmed, bool) or not isinstance(reason, str) or not reason:
         raise UnreadableReplyError('"confirmed" must be true or false, and "reason" a text that is not empty.')
     return confirmed, reason.strip()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from goalrunner.core import events
-from goalrunner.core.errors import quoted, some
+from goalrunner.core.errors import one_line, quoted, some
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
@@ -137,7 +137,8 @@ def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
         case events.CritiqueFinished(score=float() as score):
             yield StepLine(event.account, subject=figures.score(score), remark=event.feedback)
         case events.AuditFailed():
-            yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail))))
+            said = f"it said: {quoted(one_line(event.answer))}" if event.answer else ""
+            yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail, said))))
         case events.ChecksReviewed():
             yield from _review_lines(event)
         case events.ConfirmationRecorded(confirmed=True):
