@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from goalrunner.checking import ignored_content
 from goalrunner.checking.ignored_classes import Classifier, Ignored
-from goalrunner.checking.ignored_content import Changes, IgnoredContent
+from goalrunner.checking.ignored_content import Changes, IgnoredContent, digest_of_path
 from goalrunner.core.errors import WorkspaceError
 
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -348,8 +348,8 @@ Make = Callable[..., IgnoredContent]
 
 @pytest.fixture
 def make(work: Path, tmp_path: Path) -> Make:
-    def content(*, contents: bool = True) -> IgnoredContent:
-        return IgnoredContent(work, tmp_path / "keep", contents=contents)
+    def content(*, contents: bool = True, named: Sequence[str] = ()) -> IgnoredContent:
+        return IgnoredContent(work, tmp_path / "keep", contents=contents, named=[*map(digest_of_path, named)])
 
     return content
 
@@ -515,6 +515,21 @@ def test_new_files_in_tracked_folders_are_named_one_by_one(work: Path, make: Mak
     remember(content, NAMES)
     write(work, "src/a.db", "src/b.db")
     assert content.compare(content.look((*NAMES, "src/a.db", "src/b.db"))).appeared == ("src/a.db", "src/b.db")
+
+
+def test_build_output_that_checks_name_counts_if_it_was_written_since_the_start(work: Path, make: Make) -> None:
+    content = make(named=("build/a", "build/ok", "dist", "data"))
+    remember(content, NAMES)
+    write(work, "build/ok", "build/other", "dist/x/y")
+    assert content.compare(content.look((*NAMES, "dist/"))).built == ("build/ok", "dist/x/y")
+
+
+def test_much_named_build_output_is_one_path(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ignored_content, "_MOST_BUILT", 2)
+    content = make(named=("build",))
+    remember(content, NAMES)
+    write(work, "build/b", "build/c/d")
+    assert content.compare(content.look(NAMES)).built == ("build",)
 
 
 def test_names_that_vanished_meanwhile_did_not_appear(make: Make) -> None:

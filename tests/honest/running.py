@@ -55,6 +55,8 @@ async def run_case(case: Case, mode: Mode, arena: Arena) -> Got:
     root = arena.workspace
     arena.write(case.files)
     arena.workspace = root / case.folder if case.folder else root
+    # pytest-xdist makes a temporary folder, and with it removes those of old runs of these tests, which takes minutes.
+    arena.environ["PYTEST_DEBUG_TEMPROOT"] = str(arena.folder)
     if case.prepare:
         case.prepare(arena)
     counter = _count_suites(arena)

@@ -51,6 +51,8 @@ async def check(
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
+        # pytest-xdist makes a temporary folder, and with it removes those of old runs of these tests, which takes minutes.
+        "PYTEST_DEBUG_TEMPROOT": str(workspace.parent),
         **env,
     }
     scratch = workspace.parent / "scratch"

@@ -129,6 +129,7 @@ class CheckRunner:
             dependencies=settings.dependencies,
             contents=self._protection.strict,
             home=config.home,
+            named=self._started.words,
         )
         self.git = GitSettings(workspace, start / "git.json", self._started.outside)
         self._setup: Setup | None = None

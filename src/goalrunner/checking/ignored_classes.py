@@ -22,7 +22,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 
 Stat = tuple[int, int, int, int, int]
 """What tells that a file or link is still the same: size, mtime, ctime, inode and mode. Plain tuples are made fastest."""
-SIZE, MODE = 0, 4
+SIZE, CTIME, MODE = 0, 2, 4
 """Positions in a `Stat`."""
 
 Class = Literal["dependencies", "build", "other"]

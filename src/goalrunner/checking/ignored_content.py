@@ -8,15 +8,17 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from goalrunner.checking.dependencies import Installed, bytecode_in, dependency_labels, inspect, written_since
 from goalrunner.checking.environment import File, read_whole
-from goalrunner.checking.ignored_classes import MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
+from goalrunner.checking.ignored_classes import CTIME, MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
 from goalrunner.core.errors import WorkspaceError, os_errors
 from goalrunner.records.files import write_whole
 
@@ -25,6 +27,10 @@ PACK = ".contents"
 CACHE = "__pycache__"
 KEPT_FILE = 1 << 20
 """The content of a file with more bytes than this is not kept."""
+_MOST_WRITTEN = 20_000
+"""Files of one folder of build output that are looked at."""
+_MOST_BUILT = 1_000
+"""Files of build output that are named one by one."""
 KEPT_TOTAL = 256 << 20
 """The content of all files together; the smallest ones are kept first."""
 Kept = tuple[str, int]
@@ -41,6 +47,8 @@ class Changes:
     """Other files that differ or were deleted."""
     build: tuple[str, ...] = ()
     """Build output that exists now."""
+    built: tuple[str, ...] = ()
+    """Build output that checks name and that was written since the start."""
     caches: tuple[str, ...] = ()
     """Folders of Python bytecode, of the workspace and of packages, that were written to since the start."""
     dependencies: tuple[str, ...] = ()
@@ -55,7 +63,8 @@ class IgnoredContent:
     """What git ignores in a workspace, as it was at the start of a run.
 
     `keep` is a folder for what a resumed run needs. With `contents`, small other files are kept there as well.
-    `home` is a folder inside of the workspace that is no part of it. Methods block; call them in a thread.
+    `home` is a folder inside of the workspace that is no part of it. `named` are the digests of the paths that checks name.
+    Methods block; call them in a thread.
     """
 
     def __init__(
@@ -66,7 +75,9 @@ class IgnoredContent:
         dependencies: Sequence[str] = (),
         contents: bool,
         home: Path | None = None,
+        named: Collection[str] = (),
     ) -> None:
+        self._named = named
         self._workspace = workspace
         self._record = keep / "ignored.json"
         self._pack = keep / f"ignored{PACK}"
@@ -142,6 +153,7 @@ class IgnoredContent:
             appeared=tuple(path for path in new if os.path.lexists(self._workspace / path)),
             changed=tuple(differ),
             build=build,
+            built=tuple(sorted({path for root in build for path in self._built(root)})),
             caches=tuple(path for path in caches if written_since(f"{self._workspace}/{path}", start.began)),
             dependencies=tuple(sorted(label for some in found.values() for label in some)),
             dependency_folders=tuple(sorted(found)),
@@ -160,6 +172,18 @@ class IgnoredContent:
         if hashlib.sha256(data).hexdigest() != digest:
             raise WorkspaceError(f"the kept content of {path} is damaged: {self._pack}", "start a new run")
         return File(info[MODE], data)
+
+    def _built(self, root: str) -> Iterator[str]:
+        """Yield what checks name of build output, as far as it was written since the start."""
+        if not self._named or root.endswith(CACHE):
+            return
+        began = self._start.began if root in self._start.roots else 0
+        named = [
+            path
+            for path in islice(_written_below(self._workspace, root, began), _MOST_WRITTEN)
+            if any(digest_of_path(name) in self._named for name in (*folders_above(path), path))
+        ]
+        yield from named if len(named) < _MOST_BUILT else [root]
 
     def _installed(self, roots: Iterable[str]) -> dict[str, Installed]:
         seen = {root: inspect(self._workspace, root) for root in sorted(roots)}
@@ -229,6 +253,28 @@ def _appeared(now: Classifier, start: _Start, others: Collection[str]) -> tuple[
         if path not in start.files and path not in start.folders:
             found.add(next((folder for folder in folders_above(path) if folder in new), path))
     return tuple(sorted(found))
+
+
+def digest_of_path(path: str) -> str:
+    """Return a few digits that identify a path among those of a workspace, and from which it cannot be read."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+
+
+def _written_below(workspace: Path, path: str, began: int) -> Iterator[str]:
+    """Yield the files at or below a path whose ctime, which cannot be set, is after `began` (ns)."""
+    folders = [path]
+    if (info := stat_of(f"{workspace}/{path}")) is not None:
+        folders = []
+        yield from [path] if info[CTIME] > began else []
+    while folders:
+        folder = folders.pop()
+        with suppress(OSError), os.scandir(f"{workspace}/{folder}") as entries:
+            for entry in entries:
+                name = f"{folder}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                elif entry.stat(follow_symlinks=False).st_ctime_ns > began:
+                    yield name
 
 
 def _content_of(path: str, info: Stat) -> bytes | None:

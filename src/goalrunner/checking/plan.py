@@ -114,6 +114,8 @@ def _ignored_changes(protection: Protection, changes: Changes) -> Iterator[Chang
             yield ChangedPath(path, "changed", "data", rule, protected=not allowed, allowed=allowed)
         else:
             yield ChangedPath(path, "changed", "data", rule, named=bool(rule), allowed="allow" if may_change else "")
+    for path in changes.built if not protection.strict else ():
+        yield ChangedPath(path, "new", "data", allowed="allow" if protection.allowed(path) else "")
     for path in changes.appeared:
         is_editable = bool(protection.editable) and protection.is_editable(path)
         if not is_editable:  # with `editable`, validators with original checks never see them

@@ -63,8 +63,8 @@ _INSTALLED = PYTHON_TOOLS | sys.stdlib_module_names
 
 Role = Literal["script", "named", "compared", "work", "read", "before"]
 """Why a path belongs to a validator. script: a check; named: started or included, but not named like a check; compared: an
-expectation; work: the program that is checked; read: `grep` or `test` looks at it; before: it is missing, and would be found
-before a file of the check."""
+expectation; work: the program that is checked; read: the `grep` or `test` of the line itself looks at it, while a file that a
+script looks at may steer the script; before: it is missing, and would be found before a file of the check."""
 STRICTNESS: tuple[Role, ...] = ("before", "read", "work", "compared", "named", "script")
 """The roles, the strictest last."""
 NAMED: tuple[Role, ...] = ("script", "named", "work")
@@ -117,6 +117,12 @@ def _operands(program: Program) -> list[str]:
         word for word in program.words[1:] if re.fullmatch(r"[\w.][\w./+-]*", word) and word not in program.expanded
     ]
     return words[1:] if program.name in _WITH_PATTERN and not {"-e", "-f"}.intersection(program.words) else words
+
+
+def _decides(program: Program) -> bool:
+    """Return whether the result of a program that looks at files counts: nothing runs in its place, or compares it."""
+    lost = program.lost
+    return lost is None or (lost.how != "||" and lost.instead.partition(" ")[0] not in _EXPECTS)
 
 
 def _outside(program: Program, folder: str) -> Iterator[str]:
@@ -210,9 +216,7 @@ class FollowedLines:
                     self.add_earlier(module, place)
             if program.name in _EXPECTS:
                 self.add("compared", _existing(self._workspace, place, program.words[1:], folders=True))
-            elif program.name in _LOOKS_AT and not (
-                program.lost and program.lost.instead.partition(" ")[0] in _EXPECTS
-            ):
+            elif program.name in _LOOKS_AT and not depth and _decides(program):
                 self.add("read", _inside(self._workspace, place, _operands(program)))
             for where in dict.fromkeys((place, folder)):  # a `cd` in a subshell counts as well
                 self.add("script", _existing(self._workspace, where, _settings(program)))

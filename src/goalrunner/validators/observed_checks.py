@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from goalrunner.checking.ignored_content import digest_of_path
 from goalrunner.checking.protection import BEFORE, CHECKED, COMPARED, SCRIPT, USED
 from goalrunner.checking.start_files import ObservedChecks, language_of
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
@@ -20,6 +22,10 @@ from goalrunner.validators.recipes import file_text
 from goalrunner.validators.spec_validator import variables_named
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
+_PATH = re.compile(r"[\w.][\w./+-]*")
+_VARIABLE = re.compile(r"\$\w+|\$\{[^}]*\}")
+_MOST_WORDS = 5_000
+"""Words of one text in which paths are looked for."""
 _OTHER_NAMES = {
     "basedpyright": "pyright",
     "dmypy": "mypy",
@@ -78,6 +84,8 @@ class StartedChecks:
     """False if all validators only lint, format or check types."""
     outside: tuple[str, ...] = ()
     """Files and folders outside of the workspace that they name, relative to it."""
+    words: frozenset[str] = frozenset()
+    """Digests of what may be a path in the lines and scripts, but for the work that they check."""
 
 
 class _Row(NamedTuple):
@@ -88,6 +96,7 @@ class _Row(NamedTuple):
     tools: tuple[str, ...]
     runs_tests: bool
     outside: tuple[str, ...]
+    words: tuple[str, ...]
 
 
 def started_checks(
@@ -123,6 +132,7 @@ def started_checks(
         frozenset(tool for row in rows for tool in row.tools),
         any(row.runs_tests for row in rows),
         tuple(sorted({path for row in rows for path in row.outside})),
+        frozenset(word for row in rows for word in row.words),
     )
 
 
@@ -136,7 +146,19 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     runs_tests = any(program is None or not _only_lints(program) for program in found.programs)
     runs_tests = runs_tests or not tools.isdisjoint(_RUNNERS)
     roles = dict(sorted(found.roles.items()))
-    return _Row(variables_named(texts), roles, tuple(sorted(tools)), runs_tests, tuple(sorted(found.outside)))
+    work = {path for path, role in roles.items() if _RULES[role] == CHECKED}
+    lines = [*found.read, *((file_text(workspace / path), "") for path, role in roles.items() if role in NAMED)]
+    words = {word for text, folder in lines for word in _paths_in(text, folder)} - work
+    outside = tuple(sorted(found.outside))
+    digests = tuple(sorted(map(digest_of_path, words)))  # a word may be a secret
+    return _Row(variables_named(texts), roles, tuple(sorted(tools)), runs_tests, outside, digests)
+
+
+def _paths_in(text: str, folder: str) -> set[str]:
+    """Return what may be a path inside of the workspace in a text whose paths are relative to a folder."""
+    words = _PATH.findall(_VARIABLE.sub("", text))
+    paths = {posixpath.normpath(posixpath.join(folder, word)) for word in words[:_MOST_WORDS]}
+    return {path for path in paths if path != "." and not path.startswith("../")}
 
 
 def _redacted(row: _Row, redact: Callable[[str], str]) -> _Row:
