@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from goalrunner.checking.protection import ChangedPath, PathKind
-from goalrunner.checking.sides import CheckedChanges, Decision, Side, next_side
+from goalrunner.checking.sides import CheckedChanges, Decision, Side, fixes_failure, next_side
 from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, SuiteRecord, ValidatorResult
 
 TEST_A, TEST_B, TEST_NEW = "tests/test_a.py::test_a", "tests/test_a.py::test_b", "tests/test_new.py::test_new"
@@ -394,6 +394,23 @@ def test_a_lost_test_makes_green_results_not_count() -> None:
     assert decision.refusal.startswith(f"1 test of the start did not run with the original checks: {TEST_B} (skipped).")
     assert decision.hint == 'allow = ["tests/test_a.py"]'
     assert decision.paths == ()
+
+
+def test_a_file_that_passes_without_its_tests_was_ended_early_and_is_not_reviewed() -> None:
+    ended = result({"tests/test_a.py": "passed"})
+    _, decision = decided(case(), {"M": [ended]})
+    assert decision.ending == "red"
+    assert "must not end before its last test" in decision.refusal
+    rewritten = path("tests/test_a.py", "test", allowed="allow", protected=False)
+    assert decided(case(rewritten), {"M": [ended]})[1].ending == "complete"
+
+
+def test_work_shows_in_a_known_failure_that_is_fixed() -> None:
+    start = {"tests": result(RED, passed=True)}
+    assert fixes_failure(case(start=start), [result(GREEN)]) is True
+    assert fixes_failure(case(start=start), [result(RED, passed=True)]) is False
+    assert fixes_failure(case(start={"tests": result(GREEN)}), [result(GREEN)]) is None
+    assert fixes_failure(case(start={"tests": result(RED)}), [result(GREEN)]) is None
 
 
 def test_sides_put_back_what_they_are_about() -> None:

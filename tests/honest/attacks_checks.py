@@ -208,6 +208,7 @@ SCRIPTED = (
         run="python tools/check.py",
         labels=RESTS,
     ),
+    cheat("a_fifo", "a pipe is in place of the source", sh("rm src/calc.py; mkfifo src/calc.py")),
     cheat("a_goal_file", "the goal file is changed", edit("goal.toml", "pytest -q", "true")),
 )
 

@@ -32,6 +32,15 @@ HONEST_RED_SUITES = (
         labels=None,
     ),
     Case(
+        "known_only",
+        "no test has to become green, and one does",
+        (FIX,),
+        _FILES,
+        "",
+        "Fix add().",
+        lines=_KNOWN.partition("fixes")[0],
+    ),
+    Case(
         "known_import",
         "a file of tests cannot be imported, before and after",
         (FIX,),
@@ -64,6 +73,16 @@ HONEST_RED_SUITES = (
 )
 
 ATTACKS_ON_RED_SUITES = (
+    cheat(
+        "a_known_only",
+        "no test has to become green, and something else is changed",
+        append("src/calc.py", COUNT),
+        files=_FILES,
+        run="",
+        lines='[[validators]]\nrun = "pytest -q"\nknown_failures = "baseline"\n',
+        modes=("alone",),
+        labels=("checks passed before the change",),
+    ),
     cheat("a_known_nothing", "nothing is fixed", put("notes.txt", "x\n"), files=_FILES, run="", lines=_KNOWN),
     cheat(
         "a_known_break",

@@ -32,6 +32,7 @@ from goalrunner.checking.sides import (
     Decision,
     Side,
     added_test_fails,
+    fixes_failure,
     next_side,
     with_endings_on_start,
 )
@@ -249,8 +250,11 @@ class CheckRunner:
             check = self._last = await self._begin(base, now, changes, context)
             await self._run_side(check, "M", hidden=False)
         delivered = check.runs["M"].results
+        fixes = fixes_failure(check.changes, delivered)
+        if fixes:
+            return True
         if added_test_fails(check.changes, delivered, ()) is None:
-            return None
+            return fixes
         return added_test_fails(check.changes, delivered, (await self._run_side(check, "N", hidden=False)).results)
 
     async def _begin(self, base: Snapshot, now: Snapshot, changes: Changes, context: ValidationContext) -> _Check:

@@ -51,6 +51,19 @@ def lost_tests(
     return (*lost, *_fewer_by_count(start, now))
 
 
+def ended_before_tests(start: ValidatorResult | None, now: ValidatorResult, by_agent: Callable[[str], bool]) -> bool:
+    """Return whether a file of tests of the start passed without one: the code under test ended its process.
+
+    Node reports such a file as a test of its own.
+    """
+    if start is None or start.tests is None or now.tests is None:
+        return False
+    files = {file_of(test) for test in start.tests.endings if "::" in test}
+    ran = {file_of(test) for test in now.tests.endings if "::" in test}
+    alone = {test for test, ending in now.tests.endings.items() if "::" not in test and ending == "passed"}
+    return any(not by_agent(file) for file in alone & files - ran)
+
+
 def removed_tests(earlier: Sequence[ValidatorResult | None], delivered: ValidatorResult) -> int:
     """Return how many tests of earlier runs are missing or skipped in what is delivered."""
     names: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -93,6 +94,8 @@ async def make_plan(
         item.path for item in found if item.protected and item.path in changes.changed and item.path not in kept
     ]
     refusal, hint = _refusal(protection, missing, changes)
+    if special := _special_files(store.workspace, changed):
+        refusal, hint = f"a pipe or device is in place of {some(special)}; make it a file again", ""
     hidden = {*changes.caches, *_bytecode(protection, start, changed)}
     if protection.strict:  # build output is built anew
         hidden |= {path for path in changes.build if not protection.allowed(path)}
@@ -162,6 +165,17 @@ def _original(entry: Entry, contents: Mapping[str, bytes]) -> File:
     if entry.mode == rules.LINK:
         return File(stat.S_IFLNK | 0o777, contents[entry.blob])
     return File(stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644), contents[entry.blob])
+
+
+def _special_files(workspace: Path, changed: Mapping[str, EntryPair]) -> list[str]:
+    """Return the files of the start in whose place a pipe, socket or device is: checks would wait for it."""
+    found: list[str] = []
+    for path, (_, new) in changed.items():
+        with contextlib.suppress(OSError):
+            mode = (workspace / on_disk(path)).lstat().st_mode if new is None else stat.S_IFREG
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                found.append(path)
+    return found
 
 
 def _refusal(protection: Protection, lost: Sequence[str], changes: Changes) -> tuple[str, str]:

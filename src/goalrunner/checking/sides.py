@@ -19,6 +19,7 @@ from goalrunner.checking.lost_tests import (
     RAN,
     SKIPPED,
     Results,
+    ended_before_tests,
     file_of,
     gone_tests,
     has_tests,
@@ -183,7 +184,8 @@ def _refused(case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[Changed
         refusal = (
             "The validators pass, but not with the original content of the files that this goal protects; restore it."
         )
-    if case.strict or is_hidden_alone:
+    is_cut_off = any(ended_before_tests(case.start.get(now.name), now, case.is_by_agent) for now in runs[side])
+    if case.strict or is_hidden_alone or is_cut_off:
         return Decision("red", side, refusal=refusal)
     why = "the validators pass only with the agent's versions of these files"
     if refusal:
@@ -286,6 +288,23 @@ def with_endings_on_start(tests: Sequence[ChangedTest], on_start: Sequence[Valid
         return tuple(tests)
     endings = {test: ending for one in known for test, ending in one.items()}
     return tuple(item.model_copy(update={"on_start": endings.get(item.delivered_name, ABSENT)}) for item in tests)
+
+
+def fixes_failure(case: CheckedChanges, delivered: Sequence[ValidatorResult]) -> bool | None:
+    """Return whether a test passes that failed at a green baseline; None if none failed there.
+
+    A baseline with failures is green where `known_failures` says so.
+    """
+    failed = {
+        (start.name, test)
+        for start in case.start.values()
+        for test, ending in (_endings(start) or {}).items()
+        if start.passed and ending == "failed"
+    }
+    passed = {
+        (now.name, test) for now in delivered for test, ending in (_endings(now) or {}).items() if ending == "passed"
+    }
+    return not failed.isdisjoint(passed) if failed else None
 
 
 def added_test_fails(
