@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app import session
-from goalrunner.app.external_agent import check_installed, refuse_unsupported, resolve_agent
+from goalrunner.app.external_agent import check_installed, refuse_unsupported, resolve_agents
 from goalrunner.app.readiness import readiness, run_notes
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
@@ -131,7 +131,8 @@ async def test_its_workspace_is_where_its_environment_says_it_is(
 
 
 def named(place: Path, chosen: Preset, **more: Any) -> Any:
-    return resolve_agent(goal(place, AgentConfig(use="x"), agents={"x": chosen}, **more), os.environ)
+    (agent,) = resolve_agents(goal(place, AgentConfig(use="x"), agents={"x": chosen}, **more), os.environ)
+    return agent
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_a_missing_key_and_login_is_a_note_of_the_run_and_no_error(place: Path, 
         config = resolve(one.goal, RunOptions(home=tmp_path / "home", environ=environ))
         findings = readiness(config)
         assert not any(finding.error for finding in findings)
-        return "\n".join(run_notes(findings, config.agent))
+        return "\n".join(run_notes(findings, config))
 
     assert "may need a key or a login: X_KEY is not set" in notes()
     assert "x login" in notes()
@@ -185,8 +186,7 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(place: Path, tm
     environ = {"PATH": os.environ["PATH"], "HOME": str(user)}
     wanted = goal(place, AgentConfig(use="command", command=(f"{user}/agent",)))
     wanted = wanted.model_copy(update={"workspace": wanted.workspace.model_copy(update={"sandbox": "auto"})})
-    one = resolve_agent(wanted, environ)
-    assert one is not None
+    (one,) = resolve_agents(wanted, environ)
     cell = choose_sandbox(wanted, tmp_path / "home", environ).agent_policy(own, ())
     with pytest.raises(AgentNotInstalled, match=f"{user}/agent: not found in the sandbox"):
         check_installed(one, place, environ, cell)
@@ -201,8 +201,7 @@ async def test_the_model_of_an_external_agent_cannot_be_the_judge(place: Path, t
 
 def test_the_first_lines_show_the_command_without_places_that_hold_nothing(place: Path) -> None:
     chosen = Preset(argv=("mine", "{model}", "-p", "{args}", "{prompt}"))
-    named = resolve_agent(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
-    assert named is not None
+    (named,) = resolve_agents(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
     assert named.words == "mine · mine -p '{prompt}'"
 
 
@@ -214,8 +213,7 @@ def test_what_is_missing_is_told_with_the_line_that_installs_that_very_program(
         argv=("no-mine",), acp=("no-mine-acp",), install="npm install -g mine", acp_install="npm install -g mine-acp"
     )
     config = AgentConfig.model_validate({"use": "mine", "protocol": protocol})
-    named = resolve_agent(goal(place, config, agents={"mine": chosen}), {})
-    assert named is not None
+    (named,) = resolve_agents(goal(place, config, agents={"mine": chosen}), {})
     with pytest.raises(AgentNotInstalled) as error:
         check_installed(named, place, os.environ)
     assert error.value.hint == said

@@ -107,7 +107,9 @@ class AcpConversation(ExternalConversation):
         process = await self._opened(recorder)
         message = "\n\n".join([*self._denials, prompt])
         self._denials.clear()
-        sent = message if self._remembers else with_history(self.messages, message)
+        sent = message
+        if not self._remembers:
+            sent = with_history(self.messages, message, by_another=self.follows_another)
         self._remembers = True
         self._add({"role": "user", "content": message}, recorder)
         turn = AcpTurn(self.agent, self._session, process, recorder, self.messages, self._guarded, self._waits)

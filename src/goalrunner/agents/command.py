@@ -142,7 +142,7 @@ class CommandConversation(ExternalConversation):
             if cut and preset.totals:  # the next total of the lost session would have included the cut turn
                 recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
-        reply = await self._run(preset.argv, with_history(before, prompt), recorder)
+        reply = await self._run(preset.argv, with_history(before, prompt, by_another=self.follows_another), recorder)
         assert reply is not None  # only a resumed session can be lost
         return reply
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,7 +28,9 @@ _LONGEST_QUOTED = 8_000
 _OPENING = """\
 You have worked on this before, and do not remember it. The files are as you left them. This is what was said, oldest first; \
 what you said then is quoted as you said it, whether it was right or not."""
-_NAMES: Mapping[object, str] = {"user": "User", "assistant": "You"}
+_OTHERS_OPENING = """\
+Another agent has worked on this before you, and could not go on. The files are as it left them. This is what was said, oldest \
+first; what the agent said is quoted as it said it, whether it was right or not."""
 
 
 class ExternalConversation:
@@ -37,6 +39,8 @@ class ExternalConversation:
     def __init__(self, agent: ExternalAgent) -> None:
         self.agent = agent
         self.messages: list[dict[str, Any]] = []
+        self.follows_another = False
+        """Whether the chat may contain what another agent said."""
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Run one round. Raise AgentError, BudgetExhausted and ApprovalPending."""
@@ -75,6 +79,12 @@ class ExternalConversation:
         for message in spoken(messages):
             self._add(message, recorder)
 
+    def take_over(self, messages: Sequence[Message]) -> None:
+        """Go on with the chat of another agent, in a new session. The next prompt contains the chat."""
+        self._forget_session()
+        self.messages[:] = map(dict, messages)
+        self.follows_another = True
+
     def checkpoint(self) -> tuple[dict[str, Any], ...]:
         """Return the chat so far, without the agent's own session."""
         return tuple(map(dict, self.messages))
@@ -100,9 +110,16 @@ def spoken(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]
 
 
-def with_history(messages: Sequence[Message], prompt: str) -> str:
-    """Return the prompt, preceded by the chat. If the chat is long, its first and its newest messages are kept."""
-    said = [_quoted(one["role"], one["content"].strip()) for one in spoken(messages) if one["content"].strip()]
+def with_history(messages: Sequence[Message], prompt: str, *, by_another: bool = False) -> str:
+    """Return the prompt, preceded by the chat. If the chat is long, its first and its newest messages are kept.
+
+    `by_another`: another agent may have said what is in the chat. The prompt is not repeated if it had no answer yet.
+    """
+    earlier = spoken(messages)
+    if earlier and earlier[-1] == {"role": "user", "content": prompt}:
+        del earlier[-1]
+    names = {"user": "User", "assistant": "The agent" if by_another else "You"}
+    said = [_quoted(names[one["role"]], one["content"].strip()) for one in earlier if one["content"].strip()]
     if not said:
         return prompt
     first, rest = said[0], said[1:]
@@ -112,12 +129,13 @@ def with_history(messages: Sequence[Message], prompt: str) -> str:
         kept -= 1
         room -= len(rest[kept])
     gap = [f"[{kept} more left out here]"] if kept else []
-    return "\n\n".join([_OPENING, first, *gap, *rest[kept:], "This is the new message:", prompt])
+    opening = _OTHERS_OPENING if by_another else _OPENING
+    return "\n\n".join([opening, first, *gap, *rest[kept:], "This is the new message:", prompt])
 
 
-def _quoted(role: str, text: str) -> str:
+def _quoted(name: str, text: str) -> str:
     lines = "\n".join(f"> {line}" for line in shortened(text, _LONGEST_QUOTED).split("\n"))
-    return f"{_NAMES[role]}:\n{lines}"
+    return f"{name}:\n{lines}"
 
 
 NOT_STARTED = (127, 126)

@@ -151,7 +151,7 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         try:
             now = prepared.run.parts.clock.now()
             changed = _goal_file_changed(config, run_id)
-            started = _run_started(prepared, now, (*run_notes(findings, config.agent), *changed), bool(changed))
+            started = _run_started(prepared, now, (*run_notes(findings, config), *changed), bool(changed))
             prepared.run.start(_goal_created(prepared, now), started, earlier, asked=options.prompt or "")
         except BaseException:
             prepared.close()
@@ -184,7 +184,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
         **goal.model_dump(include={"max_iterations", "timeout", "stall_rounds", "deliverable"}),
         **goal.budget.model_dump(include={"tokens", "cost_usd"}),
         **goal.judge.model_dump(include={"minimum_score", "require"}),
-        unenforced=goal.budget.unenforced if config.agent or options.conversation is not None else (),
+        unenforced=goal.budget.unenforced if config.agents or options.conversation is not None else (),
         validators=tuple(validator.name for validator in parts.validators if not is_hidden(validator)),
         has_judge=parts.judge is not None,
         critic=critic_rule(config),
@@ -196,6 +196,8 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
         protects=goal.workspace.protect,
         editable=goal.workspace.editable,
         checks_response=checks_response,
+        agents=tuple(agent.name for agent in config.agents) if len(config.agents) > 1 else (),
+        self_judging=config.self_judging if len(config.agents) > 1 else (),
         approvals=goal.approvals.model_copy(update={"checks": config.check_policy}),
     )
     return GoalCreated(goal=record, plan=plan)
@@ -223,7 +225,7 @@ def _run_started(
     return RunStarted(
         **asdict(_place_of(config)),
         models=config.model_names,
-        agent_command=config.agent.words if config.agent else "",
+        agent_command=config.agent_command,
         version=VERSION,
         labels=tuple(dict.fromkeys(labels)),
         check_environment=config.check.kind if config.check else "",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from goalrunner.agents.facts import find_program, versions, ways_of
 from goalrunner.app.external_agent import Finding, ResolvedAgent
-from goalrunner.app.readiness import WARNING, described, readiness
+from goalrunner.app.readiness import PROGRAM, WARNING, described, readiness
 from goalrunner.app.resolve import RunConfig, resolve, resolve_new
 from goalrunner.app.run_options import Callback, RunOptions, only_checks
 from goalrunner.app.session import arun
@@ -53,8 +53,9 @@ def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False)
     findings += more_findings(config, findings)
     used = None
     if with_round and all(finding.state != "bad" for finding in findings):
-        tried, used = _try_round(goal, config.agent, dict(environ))
-        findings.append(tried)
+        tried = [_try_round(goal, agent, dict(environ)) for agent in config.agents or (None,)]
+        findings += [finding for finding, _ in tried]
+        used = sum((usage for _, usage in tried), Usage())
     return Diagnosis(goal.agent.use, tuple(findings), used)
 
 
@@ -76,7 +77,7 @@ def _try_round(goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str])
     folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
     workspace = folder / "workspace"
     workspace.mkdir()
-    place, config = goal.workspace, goal.agent
+    place, config = goal.workspace, agent.goal.agent if agent else goal.agent
     program, path = find_program(config.command, environ, Path(place.path or ".").resolve())
     if config.command and "/" in program and path:  # it lies in the goal's own workspace
         command = (config.command[0].replace(program, path, 1), *config.command[1:])
@@ -102,19 +103,20 @@ def _try_round(goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str])
 
 def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield what is good to know, but not needed: the agent's version, other ways to drive it, and a sandbox."""
-    agent = config.agent
-    if agent is not None:
+    installed = [finding.name for finding in findings if finding.state == "good"]
+    for agent in config.usable_agents:
         environ = agent.environment(config.sandbox.environ)
-        is_installed = any(finding.name == "program" and finding.state == "good" for finding in findings)
-        if is_installed and agent.preset.version:
+        if agent.preset.version and config.finding_name(PROGRAM, agent) in installed:
             version = asyncio.run(versions({agent.name: agent.preset}, environ))[agent.name]
             unknown = f"{' '.join(agent.preset.version)} printed no version"
-            yield Finding("version", "good" if version else "note", version or unknown)
+            name = config.finding_name("version", agent)
+            yield Finding(name, "good" if version else "note", version or unknown)
         for way in ways_of(agent.preset, environ, config.workspace):
             if way.by != agent.protocol:
                 usable = f'{way.path}; use it with protocol = "{way.by}"'
                 message = usable if way.is_installed else f"{way.program} is not on PATH"
-                yield Finding("ACP" if way.by == "acp" else "command", "note", message)
+                name = config.finding_name("ACP" if way.by == "acp" else "command", agent)
+                yield Finding(name, "note", message)
     if config.goal.workspace.sandbox == "none" and "sandbox" not in config.problems:
         yield sandbox_finding(config.workspace, config.options.environ)
 
@@ -212,4 +214,4 @@ def dry_run(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str]
     for finding in findings:
         if finding.error is not None:
             raise finding.error
-    return config.agent.words if config.agent else "", described(config, findings)
+    return config.agent_command, described(config, findings)

@@ -13,10 +13,9 @@ from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.external_agents import ExternalAgent, protocol_of
-from goalrunner.agents.external_chat import not_installed
+from goalrunner.agents.external_chat import ExternalConversation, not_installed
 from goalrunner.agents.facts import find_program
 from goalrunner.agents.toolbox import Toolbox
-from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
@@ -29,6 +28,7 @@ from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, hidden_path
 
 OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
+SIGN_IN = "sign-in"  # the name of findings about the key or login of an agent
 _UNITS: dict[BudgetName, str] = {"tokens": "tokens", "cost_usd": "dollars"}
 
 
@@ -57,9 +57,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class ResolvedAgent:
-    """The external agent of a goal, with its preset and protocol."""
+    """An external agent of a goal, with its preset and protocol."""
 
     goal: Goal
+    """Its `[agent]` has the settings of this agent."""
     preset: Preset
     protocol: Protocol
 
@@ -112,11 +113,19 @@ class ResolvedAgent:
         return child_environment(environ, extra=extra | self.goal.agent.env, withhold=withhold)
 
 
-def resolve_agent(goal: Goal, environ: Mapping[str, str]) -> ResolvedAgent | None:
-    """Return the external agent of a goal; None for the built-in one. Raise UsageError for an unknown one."""
+def resolve_agents(goal: Goal, environ: Mapping[str, str]) -> tuple[ResolvedAgent, ...]:
+    """Return the external agents of a goal, in the order in which they take over; empty for the built-in one.
+
+    Raise UsageError for an unknown one.
+    """
+    if not goal.agent.external:
+        return ()
+    each = (goal.model_copy(update={"agent": goal.agent.alone(name)}) for name in goal.agent.names)
+    return tuple(_resolved(own, environ) for own in each)
+
+
+def _resolved(goal: Goal, environ: Mapping[str, str]) -> ResolvedAgent:
     config = goal.agent
-    if not config.external:
-        return None
     preset = preset_named(config.use, goal.agents, environ)
     protocol = protocol_of(config, preset)
     if config.command:
@@ -131,7 +140,7 @@ def external_conversation(
     environ: Mapping[str, str],
     withhold: tuple[str, ...],
     policy: SandboxPolicy | None = None,
-) -> Conversation:
+) -> ExternalConversation:
     """Return the conversation with an external agent, in the sandbox of `policy`. Of `withhold` it gets only its own keys."""
     env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
@@ -215,7 +224,7 @@ def sign_in_finding(
     In a sandbox, a login must be visible there. `configured`: the goal gives the agent arguments or variables, which may
     select another provider.
     """
-    name, home, keys = "sign-in", environ.get("HOME", ""), preset.keys
+    name, home, keys = SIGN_IN, environ.get("HOME", ""), preset.keys
     if key := next((key for key in keys if environ.get(key, "").strip()), ""):
         return Finding(name, "good", f"{key} is set")
     for path in preset.login if home else ():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
+from goalrunner.app.external_agent import ResolvedAgent, resolve_agents
 from goalrunner.app.run_options import RunOptions
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Account
@@ -55,11 +55,14 @@ def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: ob
     return LLM(name, api_base=base, api_key_env=key, params=config.params, account=account, tape=tape)
 
 
-def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[object] = ()) -> tuple[str, ...]:
-    """Return the names of environment variables that hold the keys of models and agent; no child process gets them."""
+def withheld(goal: Goal, agents: Iterable[ResolvedAgent] = (), llms: Iterable[object] = ()) -> tuple[str, ...]:
+    """Return the names of environment variables that hold the keys of models and agents; no child process gets them.
+
+    An agent gets its own keys alone.
+    """
     tables = goal.model_tables.values()
     keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
-    named = (*(name for name in keys if name), *(agent.keys if agent else ()))
+    named = (*(name for name in keys if name), *(key for agent in agents for key in agent.keys))
     return (*named, *(name for table in tables for name in credentials_of(table.model)))
 
 
@@ -70,7 +73,7 @@ def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] |
     agent; the values in the goal are searched as well.
     """
     if names is None:
-        names = withheld(goal, resolve_agent(goal, environ))
+        names = withheld(goal, resolve_agents(goal, environ))
     given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
     for spec in goal.validators:
         given |= {f"validators.env.{name}": value for name, value in spec.env.items()}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from goalrunner.agents.agent_chain import AgentChain
 from goalrunner.app.checker import CheckRunner
 from goalrunner.app.critic import make_critic
 from goalrunner.app.external_agent import built_in_conversation, external_conversation
@@ -79,9 +80,20 @@ def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, .
 
 def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:
     goal, sandbox = config.goal, config.sandbox
-    if config.agent is not None:
-        policy = sandbox.agent_policy(sandbox.own_folder(run_id), config.agent.preset.home)
-        return external_conversation(config.agent, config.workspace, launcher, sandbox.environ, config.withheld, policy)
+    if config.agents:
+        own_folder = sandbox.own_folder(run_id)
+        conversations = [
+            external_conversation(
+                agent,
+                config.workspace,
+                launcher,
+                sandbox.environ,
+                config.withheld,
+                sandbox.agent_policy(own_folder, agent.preset.home),
+            )
+            for agent in config.agents
+        ]
+        return AgentChain(conversations, config.at_work) if len(conversations) > 1 else conversations[0]
     return built_in_conversation(
         goal,
         config.models["agent"],

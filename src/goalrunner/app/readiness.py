@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from goalrunner.agents.external_agents import ACP, COMMAND
 from goalrunner.agents.facts import find_program
 from goalrunner.app.external_agent import (
+    SIGN_IN,
     Finding,
     ResolvedAgent,
     check_installed,
@@ -30,6 +32,7 @@ from goalrunner.llm import LLM
 from goalrunner.snapshots.git import git_program
 from goalrunner.system.launcher import ProcessLauncher
 
+PROGRAM = "program"  # the name of findings about the program of an agent
 WARNING = "warning"  # the name of findings that keep nothing from working
 
 
@@ -39,7 +42,14 @@ def readiness(config: RunConfig) -> tuple[Finding, ...]:
     A finding with an `error` keeps a run from starting.
     """
     findings: list[Finding] = []
-    parts = (_settings(config), _agent(config), _models(config), _machine(config), _commands(config), _warnings(config))
+    parts = (
+        _settings(config),
+        _agents(config),
+        _models(config),
+        _machine(config),
+        _commands(config),
+        _warnings(config),
+    )
     for finding in chain(*parts):
         known = [other.message for other in findings if other.state == "bad"]
         # Two models may lack the same key, for example.
@@ -93,14 +103,18 @@ def _unproven_models(config: RunConfig) -> tuple[LLM, ...]:
     return tuple(llm for address, llm in others.items() if address != proven)
 
 
-def run_notes(findings: Iterable[Finding], agent: ResolvedAgent | None) -> tuple[str, ...]:
-    """Return the notes for people with which a run begins: warnings, and a sign-in that was not found."""
-    notes = [finding.message for finding in findings if finding.name == WARNING]
+def run_notes(findings: Iterable[Finding], config: RunConfig) -> tuple[str, ...]:
+    """Return the notes for people with which a run begins: warnings, and each sign-in that was not found."""
+    by_name = {config.finding_name(SIGN_IN, agent): agent for agent in config.agents}
+    notes, sign_ins = [], []
     for finding in findings:
-        if agent and finding.name == "sign-in" and finding.state != "good" and (agent.keys or agent.preset.login):
+        agent = by_name.get(finding.name)
+        if finding.name == WARNING:
+            notes.append(finding.message)
+        elif agent is not None and finding.state != "good" and (agent.keys or agent.preset.login):
             why = "; ".join(filter(None, (finding.message, agent.preset.sign_in)))
-            notes.append(f"{agent.name} may need a key or a login: {why}")
-    return tuple(notes)
+            sign_ins.append(f"{agent.name} may need a key or a login: {why}")
+    return (*notes, *sign_ins)
 
 
 def described(config: RunConfig, findings: Iterable[Finding]) -> tuple[tuple[str, str], ...]:
@@ -109,7 +123,7 @@ def described(config: RunConfig, findings: Iterable[Finding]) -> tuple[tuple[str
     if config.check is not None:
         options = config.options
         lines += describe_checks(config.goal, config.check, config.workspace, options.environ, options.goal_file)
-    return (*lines, *((WARNING, note) for note in run_notes(findings, config.agent)))
+    return (*lines, *((WARNING, note) for note in run_notes(findings, config)))
 
 
 def _raised(name: str, check: Callable[[], object]) -> Iterator[Finding]:
@@ -146,28 +160,32 @@ def _refuse_unfit(config: RunConfig) -> None:
             "remove hidden = true",
         )
     refuse_unseen_work(goal, goal.agent.use, unseen=goal.agent.external and not goal.validators)
-    if config.agent is not None:
-        refuse_unsupported(config.agent)
+    for agent in config.usable_agents:
+        refuse_unsupported(agent)
     if goal.has_judge:
         check_room(goal)
 
 
-def _agent(config: RunConfig) -> Iterator[Finding]:
-    """Yield the program of an external agent, and its key or login, as they are in its sandbox."""
-    agent, sandbox = config.agent, config.sandbox
-    if agent is None:
-        return
+def _agents(config: RunConfig) -> Iterator[Finding]:
+    """Yield the program of each external agent, and its key or login, as they are in its sandbox."""
+    for agent in config.usable_agents:
+        yield from _agent_findings(config, agent)
+
+
+def _agent_findings(config: RunConfig, agent: ResolvedAgent) -> Iterator[Finding]:
+    sandbox, program = config.sandbox, config.finding_name(PROGRAM, agent)
     policy = sandbox.agent_policy(sandbox.home, agent.preset.home)
     environ = agent.environment(sandbox.environ, sandboxed=policy is not None)
     try:
         check_installed(agent, config.workspace, sandbox.environ, policy)
-        yield Finding("program", "good", find_program(agent.command, environ, config.workspace)[1])
+        yield Finding(program, "good", find_program(agent.command, environ, config.workspace)[1])
     except AgentNotInstalled as error:
-        yield Finding.of("program", error)
+        yield Finding.of(program, error)
     if agent.name not in (COMMAND, ACP):
         own = agent.preset.model_copy(update={"keys": agent.keys})
         settings = agent.goal.agent
-        yield sign_in_finding(own, environ, policy, configured=bool(settings.args or settings.env))
+        sign_in = sign_in_finding(own, environ, policy, configured=bool(settings.args or settings.env))
+        yield replace(sign_in, name=config.finding_name(SIGN_IN, agent))
 
 
 def _models(config: RunConfig) -> Iterator[Finding]:
@@ -176,7 +194,7 @@ def _models(config: RunConfig) -> Iterator[Finding]:
         yield Finding.of("model", config.problems["models"])
         return
     goal, models = config.goal, config.models
-    if config.options.conversation is None and config.agent is None and "agent" not in models:
+    if config.options.conversation is None and not config.agents and "agent" not in models:
         hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
         yield Finding.of("model", UsageError("no model is set", hint))
     checked: dict[Account, LLM] = dict(models)
@@ -243,7 +261,8 @@ def _warnings(config: RunConfig) -> Iterator[Finding]:
         return
     notes = list(_label_notes(config))
     notes += warnings_before(goal, options.environ)
-    notes += external_notes(config.agent) if config.agent else ()
+    for agent in config.usable_agents:
+        notes += external_notes(agent)
     yield from (Finding(WARNING, "note", note) for note in (*notes, *secrets))
 
 

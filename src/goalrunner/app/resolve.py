@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.app.external_agent import ResolvedAgent, resolve_agent
+from goalrunner.app.external_agent import ResolvedAgent, resolve_agents
 from goalrunner.app.goal_models import goal_models, goal_redactor, withheld
 from goalrunner.app.preflight import EnvironmentChoice, choose_environment, needs_environment
 from goalrunner.app.previous_run import load_state
@@ -33,13 +33,35 @@ class RunConfig:
 
     goal: Goal
     options: RunOptions
-    agent: ResolvedAgent | None  # the external agent, unless the calling program passed a conversation
+    agents: tuple[ResolvedAgent, ...]  # the external agents, unless the calling program passed a conversation
     models: dict[Account, LLM]
     withheld: tuple[str, ...]  # environment variables that no child process gets
     redactor: Redactor
     sandbox: Sandbox
     check: EnvironmentChoice | None  # the check environment; None if the goal needs none
     problems: Mapping[str, GoalError]  # by part: what keeps models, checks or sandbox from being made
+    at_work: int = 0  # the place of the agent at work among `agents`; those before it have given up
+
+    @property
+    def agent(self) -> ResolvedAgent | None:
+        """The external agent at work; None if the agent is built in or a conversation that was passed."""
+        return self.agents[self.at_work] if self.agents else None
+
+    @property
+    def usable_agents(self) -> tuple[ResolvedAgent, ...]:
+        """The external agent at work, and those that may take over from it."""
+        return self.agents[self.at_work :]
+
+    def finding_name(self, part: str, agent: ResolvedAgent) -> str:
+        """Return the name of a finding about a part of an agent, with the name of the agent if there are several."""
+        return f"{agent.name} {part}" if len(self.agents) > 1 else part
+
+    @property
+    def agent_command(self) -> str:
+        """The external agent and its command, or the names of several, for people; empty if it is none."""
+        if len(self.agents) > 1:
+            return in_turn(agent.name for agent in self.agents)
+        return self.agent.words if self.agent else ""
 
     @property
     def home(self) -> Path:
@@ -66,14 +88,25 @@ class RunConfig:
         own = self.options.conversation
         llm = getattr(own, "llm", None)
         name = llm.model if isinstance(llm, LLM) else getattr(own, "name", None) or type(own).__name__
-        agent = self.agent.name if self.agent else str(name)
+        agent = in_turn(agent.name for agent in self.agents) or str(name)
         return {"agent": agent, **{account: model.model for account, model in self.models.items()}}
+
+    @property
+    def first_agent(self) -> str:
+        """The name of the first external agent, else that of the agent's model."""
+        return self.agents[0].name if self.agents else self.model_names["agent"]
+
+    @property
+    def self_judging(self) -> tuple[str, ...]:
+        """The agents that are the judge as well."""
+        names = [agent.name for agent in self.agents] or [self.first_agent]
+        return tuple(name for name in names if name == self.model_names.get("judge"))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels of what makes this run's proof weaker than it could be."""
-        goal, names, labels = self.goal, self.model_names, []
-        if names.get("judge") == names["agent"]:
+        goal, labels = self.goal, []
+        if self.first_agent in self.self_judging:
             labels.append(Label.SELF_JUDGED.value)
         if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
             labels.append(Label.RESTS_ON_REPORTS.value)
@@ -86,7 +119,7 @@ class RunConfig:
     def check_policy(self) -> CheckPolicy:
         """Who reviews changed checks, if the goal does not say it: an independent judge, unless the risk is high."""
         goal = self.goal
-        is_independent = goal.has_judge and Label.SELF_JUDGED.value not in self.labels
+        is_independent = goal.has_judge and not self.self_judging
         is_risky = goal.risk_class in ("high", "critical")
         return goal.approvals.checks or ("judge" if is_independent and not is_risky else "person")
 
@@ -100,6 +133,11 @@ class RunConfig:
         """Raise WorkspaceError if another run is active in the workspace."""
         if self.goal.deliverable == "workspace":
             refuse_claimed(self.workspace, self.home / "stores" / store_name(self.workspace) / "lock")
+
+
+def in_turn(names: Iterable[str]) -> str:
+    """Return the names of agents in the order in which they take over: "claude, then codex"."""
+    return ", then ".join(names)
 
 
 def hidden_readable(goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool) -> bool:
@@ -118,8 +156,8 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     """
     environ, own = options.environ, options.conversation
     problems: dict[str, GoalError] = {}
-    agent = resolve_agent(goal, environ) if own is None else None
-    names = withheld(goal, agent, (goal.judge.instance, *options.own_models))
+    agents = resolve_agents(goal, environ) if own is None else ()
+    names = withheld(goal, agents, (goal.judge.instance, *options.own_models))
     redactor = goal_redactor(goal, environ, names)
     models: dict[Account, LLM] = {}
     try:
@@ -137,7 +175,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     except GoalError as error:
         problems["sandbox"] = error
         sandbox = no_sandbox(goal, options.home, environ)
-    return RunConfig(goal, options, agent, models, names, redactor, sandbox, check, problems)
+    return RunConfig(goal, options, agents, models, names, redactor, sandbox, check, problems)
 
 
 def resolve_new(goal: Goal, options: RunOptions) -> RunConfig:

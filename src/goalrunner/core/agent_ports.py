@@ -188,6 +188,14 @@ class Pausing(Protocol):
 
 
 @runtime_checkable
+class Switching(Protocol):
+    """A conversation with several agents, of which one works."""
+
+    async def switch(self, index: int) -> None:
+        """Let the agent at that place among `plan.agents` go on with the chat. The one at work until now is closed."""
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A conversation that must be closed."""
 

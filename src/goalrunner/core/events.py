@@ -87,6 +87,8 @@ class RunRules(Frozen):
     """Seconds that the run may wait in all for limits to reset; None: no limit."""
     agents: tuple[str, ...] = ()
     """Names of the agents of a run with several: the next one takes over where one cannot go on."""
+    self_judging: tuple[str, ...] = ()
+    """Those of them that are the judge as well."""
     approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(default_factory=Approvals)
     """What waits for a person."""
 
@@ -745,8 +747,10 @@ class AgentSwitched(Frozen):
     """Its place among the agents of the goal."""
     agent: str
     """Its name."""
+    before: str
+    """The name of the agent that cannot go on."""
     reason: str
-    """Why the one before it cannot go on."""
+    """Why it cannot."""
 
 
 MemoryKind = Literal["event", "fact", "preference", "policy_reference"]

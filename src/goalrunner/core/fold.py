@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Critique, Record
-from goalrunner.core.labels import Label
+from goalrunner.core.labels import Label, begins_with
 from goalrunner.core.observation import UNASKED
 from goalrunner.core.outcome import FINAL, GoalAttempt, GoalStatus, StopReason, Usage, record_status
 from goalrunner.core.run_state import (
@@ -286,7 +286,16 @@ def _wait_ended(state: RunState, event: events.WaitEnded, at: str) -> RunState:
 def _switched(state: RunState, event: events.AgentSwitched) -> RunState:
     """Return the state in which another agent has the round; it does not have the prompt yet."""
     failures = {account: number for account, number in state.failures.items() if account != "agent"}
-    return _unprompted(state).replace(agent=event.index, switched=True, failure=None, failures=failures)
+    taken = _unprompted(state).replace(
+        agent=event.index,
+        switched=True,
+        failure=None,
+        failures=failures,
+        given_up={**state.given_up, event.before: event.reason},
+        labels=tuple(label for label in state.labels if not begins_with(label, Label.AGENTS)),
+    )
+    taken = taken.with_label(Label.AGENTS.about(", ".join((*taken.given_up, event.agent))))
+    return taken.with_label(Label.SELF_JUDGED) if event.agent in state.plan.self_judging else taken
 
 
 def _succeeded(state: RunState, account: Account) -> RunState:
@@ -313,6 +322,10 @@ def _used(state: RunState, account: Account, usage: Usage) -> RunState:
 def with_cut(state: RunState, cut: Mapping[Any, Usage]) -> RunState:
     """Return the state with more usage by account, such as the estimate for calls that were running when a process ended."""
     more = {account: state.usage.get(account, Usage()) + usage for account, usage in cut.items()}
+    if "agent" in cut and state.plan.agents:
+        name = state.plan.agents[state.agent]
+        used = state.agent_usage.get(name, Usage()) + cut["agent"]
+        state = state.replace(agent_usage={**state.agent_usage, name: used})
     return _count_usage(state.replace(usage={**state.usage, **more}, awaiting=None))
 
 

@@ -48,7 +48,8 @@ def _short(key: str, accepted: Any) -> BeforeValidator:
     """Return the validator of a table that may be written as one string, the value of `key`."""
 
     def expand(value: object, info: ValidationInfo) -> object:
-        table = {key: value} if isinstance(value, str) else value
+        is_short = isinstance(value, str) or (key == "use" and isinstance(value, list | tuple))
+        table = {key: value} if is_short else value
         if from_file(info) and isinstance(table, Mapping) and table.get(key) == "":
             raise InnerError((key,), "is empty; write something, or remove it")
         return table
@@ -134,7 +135,7 @@ def _add_short_keys(schema: dict[str, Any]) -> None:
 
 Objective = Annotated[fields.String, AfterValidator(_objective), Field(min_length=1)]
 _AgentName = Annotated[str, AfterValidator(_agent_name)]
-_Agent = Annotated[tables.AgentConfig, _short("use", str | tables.AgentConfig)]
+_Agent = Annotated[tables.AgentConfig, _short("use", str | list[str] | tables.AgentConfig)]
 _Judge = Annotated[tables.JudgeConfig, _short("model", str | tables.JudgeConfig)]
 _Critic = Annotated[CriticConfig, _short("model", str | CriticConfig)]
 ModelTable = tables.AgentConfig | tables.JudgeConfig | CriticConfig
@@ -200,7 +201,10 @@ class Goal(Frozen):
             agent = table.get("agent", {})
             if isinstance(agent, tables.AgentConfig):
                 agent = agent.model_dump()
-            table["agent"] = {**({"use": agent} if isinstance(agent, str) else agent), "model": table.pop("model")}
+            table["agent"] = {
+                **({"use": agent} if isinstance(agent, str | list | tuple) else agent),
+                "model": table.pop("model"),
+            }
         return table
 
     @property

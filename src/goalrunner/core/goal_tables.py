@@ -6,11 +6,20 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
 
 from goalrunner.core import field_types as fields
 from goalrunner.core.agent_preset import BudgetName, Protocol
-from goalrunner.core.errors import nearest, quoted, quoted_list
+from goalrunner.core.errors import kind, nearest, quoted, quoted_list
 from goalrunner.core.field_types import Frozen, InnerError, from_file
 from goalrunner.core.labels import REVIEWABLE, begins_with
 from goalrunner.core.runner_calls import why_nameless
@@ -174,11 +183,19 @@ Command = Annotated[
 ]
 
 
+OF_ONE_PROGRAM = ("model", "command", "args", "env")
+"""Keys of `[agent]` that are for the first of several agents alone."""
+
+_NAMES_SCHEMA = {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+
+
 class AgentConfig(Frozen):
     """Settings of the agent that does the work."""
 
-    use: fields.Line = BUILTIN
-    """"builtin"; "command" or "acp" with a command; or a preset."""
+    use: Annotated[fields.Line, WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES_SCHEMA]})] = BUILTIN
+    """"builtin"; "command" or "acp" with a command; a preset; or a list of them, in which each takes over from the last."""
+    fallbacks: SkipJsonSchema[tuple[fields.Line, ...]] = ()
+    """The names that follow the first one in `use`."""
     command: Command = ()
     """An external agent's command; a single word is run through sh -c."""
     args: tuple[fields.String, ...] = ()
@@ -199,6 +216,40 @@ class AgentConfig(Frozen):
     """Added to the environment of the agent's commands."""
     api_base: fields.Address | None = None
     api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, data: object, info: ValidationInfo) -> object:
+        """Split a list in `use` into the first agent and its fallbacks."""
+        if not isinstance(data, Mapping):
+            return data
+        if from_file(info) and "fallbacks" in data:
+            raise InnerError(("fallbacks",), 'is no key; write use = ["claude", "codex"]', key=True)
+        names = data.get("use")
+        if not isinstance(names, list | tuple):
+            return data
+        if not names:
+            raise InnerError(("use",), 'is empty; name an agent, such as "claude"')
+        for index, name in enumerate(names):
+            if not isinstance(name, str):
+                raise InnerError(("use", index), f"must be the name of an agent, not {kind(name)}")
+            if name in names[:index]:
+                raise InnerError(
+                    ("use", index), f"names {quoted(name)} twice: an agent cannot fail over to itself; remove it"
+                )
+        return {**data, "use": names[0], "fallbacks": tuple(names[1:])}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all agents, in the order in which they take over."""
+        return (self.use, *self.fallbacks)
+
+    def alone(self, name: str) -> AgentConfig:
+        """Return the settings of one of the agents. A fallback has none of those that are for the first one's program."""
+        if name == self.use:
+            return self.model_copy(update={"fallbacks": ()})
+        own = {key: type(self).model_fields[key].get_default(call_default_factory=True) for key in OF_ONE_PROGRAM}
+        return self.model_copy(update={**own, "use": name, "fallbacks": ()})
 
     @property
     def external(self) -> bool:

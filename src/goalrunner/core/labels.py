@@ -24,6 +24,7 @@ class Label(StrEnum):
     TESTS_FILTERED = "tests filtered"
     NOT_ISOLATED = "not isolated"
     SELF_JUDGED = "self-judged"
+    AGENTS = "agents"
     START_UNKNOWN = "start not recorded"
     GOAL_CHANGED = "goal changed"
     RESTS_ON_REPORTS = "rests on reports"
@@ -121,6 +122,11 @@ EXPLANATIONS = {
     Label.SELF_JUDGED: Explanation(
         "Agent and judge are the same model.",
         "Name another judge with `--judge` or `[judge] model`.",
+    ),
+    Label.AGENTS: Explanation(
+        "Another agent took over, because one could not go on; the names are in the order of their work.",
+        "`goal show` says why; name one agent if the result should be the work of one.",
+        "NAMES",
     ),
     Label.START_UNKNOWN: Explanation(
         "The agent had worked before the run began; `git diff` shows whether it changed tests.",

@@ -248,6 +248,8 @@ class GoalOutcome(Frozen):
     """The last 100 decided rounds."""
     usage: dict[str, Usage] = Field({})
     '''By account, such as "agent" and "judge"'''
+    agent_usage: dict[str, Usage] = Field({})
+    """By name of the agent, if another one took over."""
     limits: dict[str, float | None] = Field({})
     """By name; timeout in seconds; None: no limit."""
     models: dict[str, str] = Field({})

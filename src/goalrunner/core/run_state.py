@@ -24,7 +24,6 @@ from goalrunner.core.events import (
     Standing,
 )
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.labels import Label
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
 from goalrunner.core.outcome import MemoryStop as MemoryStop
@@ -309,6 +308,10 @@ class RunState(Frozen):
     """The place of the agent at work among `plan.agents`."""
     switched: bool = False
     """Whether another agent took over in the round at hand."""
+    given_up: dict[str, str] = Field({})
+    """By name of an agent that another one replaced: why it could not go on."""
+    agent_usage: dict[str, Usage] = Field({})
+    """Of a run with several agents: the usage by name."""
     limit: RunEnded | None = None
     """How a limit ends the run after one last check of what is there; None: no limit was reached."""
 
@@ -335,9 +338,9 @@ class RunState(Frozen):
         changed = tuple(item.model_copy(update=changes) if which(item) else item for item in self.approvals)
         return self.replace(approvals=changed) if changed != self.approvals else self
 
-    def with_label(self, label: Label) -> RunState:
+    def with_label(self, label: str) -> RunState:
         """Return the state with a label, once."""
-        return self.replace(labels=tuple(dict.fromkeys((*self.labels, label.value))))
+        return self.replace(labels=tuple(dict.fromkeys((*self.labels, str(label)))))
 
     @property
     def total(self) -> Usage:
@@ -354,6 +357,14 @@ class RunState(Frozen):
         if not (over and self.external and self.awaiting == "agent"):
             return dict(self.usage)
         return {**self.usage, "agent": self.usage.get("agent", Usage()) + Usage.unknown()}
+
+    def agents_at_work(self, *, over: bool | None = None) -> dict[str, Usage]:
+        """Return the usage of each agent of a run in which another one took over, as `accounts` does; else nothing."""
+        if not self.given_up:
+            return {}
+        name, account = self.plan.agents[self.agent], self.accounts(over=over).get("agent")
+        missing = [] if account == self.usage.get("agent") else [Usage.unknown()]
+        return {**self.agent_usage, name: sum(missing, self.agent_usage.get(name, Usage()))}
 
     def spent(self, *, over: bool | None = None) -> Usage:
         """Return the sum of `accounts`."""

@@ -211,6 +211,7 @@ def outcome_of(
         evidence=evidence,
         attempts=state.attempts,
         usage=state.accounts(over=lost or None),
+        agent_usage=state.agents_at_work(over=lost or None),
         limits=state.plan.limits,
         models=state.models,
         workspace=state.workspace,

@@ -42,7 +42,10 @@ class SwitchAgent:
 
     index: int
     agent: str
+    before: str
+    """The name of the agent that cannot go on."""
     reason: str
+    """Why it cannot."""
 
 
 def seconds_between(start: str, end: str) -> float:
@@ -69,8 +72,17 @@ def after_failure(state: RunState, failure: Failure) -> Wait | SwitchAgent | Run
             return Wait(failure.account, "limit", failure.reason, until, failure.number)
     following = state.agent + 1
     if failure.account == "agent" and not state.switched and following < len(state.plan.agents):
-        return SwitchAgent(following, state.plan.agents[following], failure.reason)
-    return RunEnded(stop_reason=failure.stop_reason, message=failure.message)
+        before = state.plan.agents[state.agent]
+        reason = failure.reason.removeprefix(f"the agent {before} ")
+        return SwitchAgent(following, state.plan.agents[following], before, reason)
+    return RunEnded(stop_reason=failure.stop_reason, message=failure.message + _earlier(state, failure))
+
+
+def _earlier(state: RunState, failure: Failure) -> str:
+    """Return the agents that gave up before the one that failed, and why, as more lines of a message."""
+    if failure.account != "agent":
+        return ""
+    return "".join(f"\n{name} could not go on either: {reason}" for name, reason in state.given_up.items())
 
 
 def passes_at(failure: Failure) -> datetime:

@@ -192,6 +192,8 @@ class Resumption:
                     self._session = self._objective = None
             case events.SessionOpened():
                 self._session = event.session if event.session.id else None
+            case events.AgentSwitched():  # the next agent has no session yet
+                self._session, self._called, self._results = None, None, {}
             case events.MessageRecorded(role="system") if not self._chat:
                 self._system = event.text
             case events.MessageRecorded():

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TypeVar, assert_never
 
 from goalrunner.core import decision, events, limits
-from goalrunner.core.agent_ports import Closing, Conversation, Message, Resumable, RoundReply
+from goalrunner.core.agent_ports import Closing, Conversation, Message, Resumable, RoundReply, Switching
 from goalrunner.core.errors import AgentError, GoalError, ModelError, RecordError, one_line, shortened
 from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
@@ -216,7 +216,7 @@ class Run:
                 case decision.Wait():
                     await self._wait(step)
                 case decision.SwitchAgent():
-                    raise NotImplementedError  # TEMPORARY until the chain of agents is in
+                    await self._switch(step)
                 case _:
                     assert_never(step)
             self._journal.count(self.parts.replaced())
@@ -243,6 +243,20 @@ class Run:
                 await asyncio.sleep(min(left, _CLOCK_CHECK))
         journal.append(events.WaitEnded(deadline_at=self._deadline_at()))
 
+    async def _switch(self, step: decision.SwitchAgent) -> None:
+        """Let another agent take the round over; it is recorded first, so that a resumed run goes on with that agent."""
+        event = events.AgentSwitched(
+            round=self.state.round,
+            index=step.index,
+            agent=step.agent,
+            before=step.before,
+            reason=step.reason,
+        )
+        self._journal.append(event)
+        self._journal.save()
+        assert isinstance(self.conversation, Switching), "the goal has several agents"
+        await self.conversation.switch(step.index)
+
     def _deadline_at(self) -> str | None:
         """Return when the time limit is reached from now on (ISO 8601); None without one."""
         timeout = self.state.plan.timeout
@@ -254,8 +268,8 @@ class Run:
     def _failed(self, account: events.Account, error: GoalError) -> None:
         """Record that an account could not go on. Raise `error` if neither time nor another agent can help."""
         outage = error.outage
-        has_successor = account == "agent" and self.state.agent + 1 < len(self.state.plan.agents)
-        if outage is None and not (has_successor and isinstance(error, AgentError | ModelError)):
+        is_one_of_several = account == "agent" and bool(self.state.plan.agents)
+        if outage is None and not (is_one_of_several and isinstance(error, AgentError | ModelError)):
             raise error
         end = limits.end_by_error(self.state, error)
         failed = events.WorkFailed(

@@ -92,7 +92,7 @@ def check_agent(goal: Goal, layer: GoalLayer, file: GoalLayer, environ: Mapping[
     if name not in known.names:
         spots["use"].wrong(f"{quoted(name)} is unknown; {known.unknown(name)}{_meant(name)}")
         return goal
-    of_file = str(file.values.get(("agent", "use"), BUILTIN))
+    of_file = _first(file.values.get(("agent", "use"), BUILTIN))
     for key in ("model", "command", "args"):
         if of_file != name and key in spots and spots[key] is file.spots.get(("agent", key)):
             spot, named = spots[key], f"{spots['use'].label} {quoted(name)}"
@@ -102,22 +102,61 @@ def check_agent(goal: Goal, layer: GoalLayer, file: GoalLayer, environ: Mapping[
         for key in keys:
             if key in spots and not problems.excuses(spots[key].path):
                 spots[key].wrong_key(f"{spots[key].label} {why}")
-    if name == BUILTIN:
-        return goal
+    if name != BUILTIN:
+        return _checked_external(goal, known, spots["use"], layer, problems)
+    if goal.agent.fallbacks:
+        why = f"{quoted(BUILTIN)} cannot be one of several agents"
+        spots["use"].item(0).wrong(f"{why}; name programs, such as claude and codex")
+    return goal
+
+
+def _checked_external(goal: Goal, known: Known, use: Spot, layer: GoalLayer, problems: Problems) -> Goal:
+    """Report what the external agents lack; `use` is the spot of their names. Return the goal with their presets."""
+    name = goal.agent.use
     if goal.judge.model == AGENT_MODEL:
         why = f'"agent" is the model of the agent, and {quoted(name)} does not share its model'
         layer.spot(("judge", "model"), problems).wrong(f'{why}; write judge = "provider/model"')
     if name in (COMMAND, ACP):
         if not goal.agent.command:
             message = f'the agent {quoted(name)} has no command; write command = "..." beside it in [agent]'
-            spots["use"].wrong_key(message)
-        return goal
-    if preset.stream not in (TEXT, *agent_names()):
-        place: Key = ("agents", name, "stream") if name in goal.agents else ("agent", "use")
-        why = f"the stream {quoted(preset.stream)} of the agent {quoted(name)} is unknown"
-        layer.spot(place, problems).wrong_key(f"{why}; valid: {quoted_list((TEXT, *agent_names()))}")
-    is_own_file = name in known.files and name not in goal.agents
-    return goal.model_copy(update={"agents": {**goal.agents, name: preset}}) if is_own_file else goal
+            use.wrong_key(message)
+    else:
+        _check_stream(goal, name, known.preset(name), layer, problems)
+    for index, fallback in enumerate(goal.agent.fallbacks, 1):
+        _check_fallback(goal, fallback, use.item(index), known, layer, problems)
+    own_files = [each for each in goal.agent.names if each in known.files and each not in goal.agents]
+    presets = {**goal.agents, **{each: known.preset(each) for each in own_files}}
+    return goal.model_copy(update={"agents": presets}) if own_files else goal
+
+
+def _first(use: object) -> str:
+    """Return the name of the first agent in the value of `use`."""
+    return str(use[0] if isinstance(use, list) and use else use)
+
+
+def _check_fallback(goal: Goal, name: str, spot: Spot, known: Known, layer: GoalLayer, problems: Problems) -> None:
+    """Report an agent that cannot take over: it is unknown, has no command of its own, or not the goal's protocol."""
+    if name not in known.names:
+        spot.wrong(f"{quoted(name)} is unknown; {known.unknown(name)}")
+        return
+    if name in RESERVED_AGENTS:
+        why = "is built into goal" if name == BUILTIN else "has no command of its own"
+        spot.wrong(f"{quoted(name)} {why}, so it cannot take over; name a program, or describe one in [agents.NAME]")
+        return
+    preset = known.preset(name)
+    if not (preset.acp if protocol_of(goal.agent.alone(name), preset) == "acp" else preset.argv):
+        why = f"{quoted(name)} does not support protocol = {quoted(goal.agent.protocol or '')}, which is for all agents"
+        spot.wrong(f"{why}; remove one of the two")
+    _check_stream(goal, name, preset, layer, problems)
+
+
+def _check_stream(goal: Goal, name: str, preset: Preset, layer: GoalLayer, problems: Problems) -> None:
+    """Report a stream that no parser reads."""
+    if preset.stream in (TEXT, *agent_names()):
+        return
+    place: Key = ("agents", name, "stream") if name in goal.agents else ("agent", "use")
+    why = f"the stream {quoted(preset.stream)} of the agent {quoted(name)} is unknown"
+    layer.spot(place, problems).wrong_key(f"{why}; valid: {quoted_list((TEXT, *agent_names()))}")
 
 
 def _meant(name: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, toml_value
 from goalrunner.core.field_types import SCRIPTED, InnerError
@@ -96,7 +97,15 @@ SECTIONS: dict[str, type[BaseModel]] = {
     if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
 }
 """The tables of a goal file that have fixed keys."""
-_DOTTED = [f"{table}.{key}" for table, model in SECTIONS.items() for key in model.model_fields]
+
+
+def written_keys(model: type[BaseModel]) -> list[str]:
+    """Return the fields of a table that a goal file can contain."""
+    fields = model.model_fields.items()
+    return [name for name, info in fields if SkipJsonSchema not in map(type, info.metadata)]
+
+
+_DOTTED = [f"{table}.{key}" for table, model in SECTIONS.items() for key in written_keys(model)]
 
 
 @dataclass
@@ -108,7 +117,8 @@ class GoalLayer:
 
     def put(self, key: Key, value: object, spot: Spot) -> None:
         """Add a value, also in its short form. A relative path becomes absolute, from the folder of its source."""
-        if key[0] in SHORT_TABLES and len(key) == 1 and isinstance(value, str):
+        is_short = isinstance(value, str) or (key == ("agent",) and isinstance(value, list))
+        if key[0] in SHORT_TABLES and len(key) == 1 and is_short:
             key = (key[0], SHORT_TABLES[str(key[0])])
         elif key == ("validator",):
             key, value = ("validators",), validator_tables(value)
@@ -192,7 +202,12 @@ def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: P
 
 
 def _spelled(path: tuple[str, ...], value: object) -> object:
-    """Convert a text of the command line to a number or a bool, if the key takes one and the text is one."""
+    """Convert a text of the command line to a number or a bool, if the key takes one and the text is one.
+
+    Names of agents are separated by commas.
+    """
+    if path == ("agent", "use") and isinstance(value, str) and "," in value:
+        return [name.strip() for name in value.split(",")]
     hint = get_type_hints(SECTIONS[path[0]] if len(path) == 2 else Goal).get(path[-1])
     if not isinstance(value, str) or {int, float, bool}.isdisjoint((hint, *get_args(hint))):
         return value
@@ -308,5 +323,5 @@ def _keys(model: type[BaseModel], path: Key) -> set[str]:
             arguments = [one for one in get_args(node) if one is not ...]
             node = arguments[-1] if arguments and isinstance(step, int) == (get_origin(node) is tuple) else None
     if isinstance(node, type) and issubclass(node, BaseModel):
-        return {*node.model_fields, *(SHORT_KEYS if node is Goal else ())}
+        return {*written_keys(node), *(SHORT_KEYS if node is Goal else ())}
     return set(get_args(get_args(node)[0])) if get_origin(node) is dict else set()

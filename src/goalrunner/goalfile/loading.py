@@ -220,6 +220,8 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
     for account, config in goal.model_tables.items():
         if account != "agent" and config == type(config)():
             table.pop(account, None)
+    if table["agent"].pop("fallbacks", None):
+        table["agent"]["use"] = list(goal.agent.names)
     if goal.agent.external:
         table["agent"] = {key: value for key, value in table["agent"].items() if key not in CHAT_KEYS}
     if len(goal.agent.command) == 1:

@@ -76,6 +76,8 @@ def _work_lines(event: events.Event) -> Iterator[ReportLine]:
             yield _warning(event.account, f"model calls were retried {times} (rate limit or network)")
         case events.AgentRan() if event.note:
             yield _warning("agent", event.note)
+        case events.AgentSwitched():
+            yield _warning("agent", f"{event.agent} takes over ({event.before}: {event.reason})")
         case events.BlockReported():
             yield _warning("agent", f"reports that it is blocked: {event.reason}")
         case events.NoteAdded():
