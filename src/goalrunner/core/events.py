@@ -306,6 +306,8 @@ class RoundFinished(Frozen):
     """Since the start of the round; None: not known."""
     total: DiffStat | None = None
     """Since the start of the run; None: not known."""
+    gone_or_reverted: tuple[str, ...] = ()
+    """Paths whose content at the start of the run was not committed, and that are gone or have the committed content now."""
     touched: dict[str, int] | None = None
     """By path: when it last changed in this round, in nanoseconds since 1970. A folder ends with a slash; None: not known."""
 

@@ -430,6 +430,7 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
         round_ended=True,
         critique=None,
         changes=event.total,
+        gone_or_reverted=event.gone_or_reverted,
         lingering=event.left,
         awaiting=None,
     )

@@ -257,6 +257,8 @@ class GoalOutcome(Frozen):
     workspace: str = ""
     changes: DiffStat | None = None
     """What the agent changed in the workspace; None: not known."""
+    gone_or_reverted: tuple[str, ...] = ()
+    """Paths with content at the start that was not committed, and that are gone or have the committed content at the end."""
     labels: tuple[str, ...] = ()
     '''What weakens the proof, such as "self-judged" or "flaky: NAMES"'''
     protected_changes: tuple[str, ...] = ()

@@ -257,6 +257,8 @@ class RunState(Frozen):
     """The workspace as the last finished round left it."""
     changes: DiffStat | None = None
     """From the start to the end of the last round."""
+    gone_or_reverted: tuple[str, ...] = ()
+    """Paths whose uncommitted content of the start is gone or reverted at the end of the last round."""
     content: str = ""
     """Id of the snapshot after the agent's last change; the same in a stall."""
     response: str = ""

@@ -216,6 +216,7 @@ def outcome_of(
         models=state.models,
         workspace=state.workspace,
         changes=state.changes,
+        gone_or_reverted=state.gone_or_reverted,
         labels=tuple(dict.fromkeys((*state.labels, *state.check_labels))),
         protected_changes=state.protected_changes,
         differing=state.differing,

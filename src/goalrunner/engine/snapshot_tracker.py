@@ -25,15 +25,33 @@ Step = Mapping[str, tuple[str, str]]
 """By path: what identifies its content before and after; empty where the path does not exist."""
 
 
-def differing(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return the paths that differ after consecutive steps, sorted. A path that changed and changed back does not differ."""
+def joined(steps: Sequence[Step]) -> Step:
+    """Return consecutive steps as one. A path that changed and changed back is not in it."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     for step in steps:
         for path, (old, new) in step.items():
             before.setdefault(path, old)
             after[path] = new
-    return tuple(sorted(path for path, content in after.items() if content != before[path]))
+    return {path: (before[path], content) for path, content in after.items() if content != before[path]}
+
+
+def gone_or_reverted(since_start: Step, committed: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the paths whose content at the start was not committed, and that are gone or have the committed content now.
+
+    `committed` is the content of the commit at the start, by path. A file that was moved is not gone.
+    """
+    contents_now = {now for _, now in since_start.values() if now}
+    paths: list[str] = []
+    for path, (then, now) in since_start.items():
+        content = committed.get(path, "")
+        if is_git(path) or not then or then == content:
+            continue
+        is_gone = not now and then not in contents_now
+        is_reverted = bool(now) and now == content
+        if is_gone or is_reverted:
+            paths.append(path)
+    return tuple(sorted(paths))
 
 
 class SnapshotTracker:
@@ -64,7 +82,22 @@ class SnapshotTracker:
         total, changes = await asyncio.gather(self._diff_stat(base, snapshot), self._diff_stat(started, snapshot))
         idle = snapshot is not None and started is not None and snapshot.id == started.id
         touched = await self._touched(started, snapshot)
-        return {"snapshot": snapshot, "idle": idle, "changes": changes, "total": total, "touched": touched}
+        lost = await self._gone_or_reverted(snapshot)
+        figures = {"changes": changes, "total": total, "touched": touched, "gone_or_reverted": lost}
+        return {"snapshot": snapshot, "idle": idle, **figures}
+
+    async def _gone_or_reverted(self, snapshot: Snapshot | None) -> tuple[str, ...]:
+        """Return the paths that were not committed at the start, and are gone or reverted at `snapshot`."""
+        base = self.journal.state.base
+        if self._workspace is None or base is None or snapshot is None:
+            return ()
+        with suppress(WorkspaceError):  # only for display
+            since_start = await self._difference(base, snapshot)
+            if all(now and not then for then, now in since_start.values()):
+                return ()
+            committed = await self._workspace.committed()
+            return () if committed is None else gone_or_reverted(since_start, committed)
+        return ()
 
     async def _touched(self, started: Snapshot | None, ended: Snapshot | None) -> dict[str, int] | None:
         """Return when the paths that changed in this round last changed; None if that is not known."""
@@ -105,15 +138,23 @@ class SnapshotTracker:
 
     async def changed(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
         """Return the paths that differ, without caches, ignored files and outputs."""
-        if self._workspace is None or old is None or new is None or old.id == new.id:
+        if old is None or new is None:
             return ()
+        return tuple(sorted(await self._difference(old, new)))
+
+    async def _difference(self, old: Snapshot, new: Snapshot) -> Step:
+        """Return what differs, without caches, ignored files and outputs."""
+        if self._workspace is None or old.id == new.id:
+            return {}
         places, uncompared = self._history.places, self._history.taken[len(self._steps) :]
         if old.id not in places or new.id not in places:
-            return differing(await self._workspace.differences((old, new)))
+            return joined(await self._workspace.differences((old, new)))
         if len(uncompared) > 1:
             self._steps += await self._workspace.differences(uncompared)
-        first, last = sorted((places[old.id], places[new.id]))
-        return differing(self._steps[first:last])
+        first, last = places[old.id], places[new.id]
+        if first <= last:
+            return joined(self._steps[first:last])
+        return {path: (then, now) for path, (now, then) in joined(self._steps[last:first]).items()}
 
     async def patch(self, old: Snapshot | None, new: Snapshot | None, paths: Sequence[str] = ()) -> str:
         """Return a unified patch for reading, of these paths or of all; empty without a workspace."""

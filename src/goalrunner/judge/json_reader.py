@@ -15,8 +15,8 @@ LIMIT = 400_000
 """Characters of an answer that are read; a longer one is unreadable."""
 
 _TRIES = 1_000
-_TOKENS = 200_000
-"""Parts of an answer that are read although they are not JSON: strings, numbers, brackets, comments."""
+_LENIENTLY = 5 * LIMIT
+"""Characters that are read although they are not JSON, those that are read again included."""
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _TOKEN = re.compile(
     r"""\s*(?: (?P<comment> (?:// | \#)[^\n]{0,2000} | /\*.{0,2000}?\*/ )
@@ -89,18 +89,18 @@ def _strict_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
 
 
 class _LenientReader:
-    """Reads objects that are not quite JSON, with a bounded number of tokens for the whole answer."""
+    """Reads objects that are not quite JSON, with bounded work for the whole answer."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._left = _TOKENS
+        self._left = _LENIENTLY
 
     def object_at(self, start: int) -> tuple[dict[str, Any], int] | None:
         """Return the object that begins at `start`, and its end; None if there is none."""
         tokens: list[str] = []
         position, depth = start, 0
-        while self._left and (token := _TOKEN.match(self._text, position)):
-            self._left -= 1
+        while self._left > 0 and (token := _TOKEN.match(self._text, position)):
+            self._left -= token.end() - position
             position = token.end()
             kind = token.lastgroup or ""
             words = token[kind]

@@ -15,7 +15,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, ReportLine, StepLine, facts, home_path, known, model_name
-from goalrunner.reports.steps import event_lines, message_step, near_limits, used_text
+from goalrunner.reports.steps import event_lines, gone_lines, message_step, near_limits, used_text
 
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
 """The warning at the start of a run without any limit."""
@@ -161,6 +161,7 @@ class Narrative:
                 self._finished = event
                 if self._words and self.message:
                     lines += map(self.labelled, message_step(self._words(self.message)))
+                lines += map(self.labelled, gone_lines(state.goal.run_id, event.gone_or_reverted, is_step=True))
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
             case events.RunEnded() if state.round > 1:  # of an only round, the run's last line shows the same

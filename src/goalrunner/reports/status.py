@@ -25,6 +25,7 @@ from goalrunner.reports.layout import (
     output_lines,
     printable_line,
 )
+from goalrunner.reports.steps import gone_lines
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import ApprovalRow, GoalOutcome
@@ -117,6 +118,7 @@ def progress_lines(summary: RunSummary) -> Iterator[ReportLine]:
         mark = "✓" if check.get("passed") is True else "✗"
         checks.append(f"{mark} {check.get('name', '?')}  {check.get('summary', '')}")
     yield from facts("checks", checks)
+    yield from gone_lines(summary.run_id, summary.gone_or_reverted)
     for identifier, action in summary.waiting.items():
         yield Fact("waits", f"{identifier} {cut(printable_line(action), _LONGEST_ACTION)}", tone="warn")
         if summary.status == RUNNING:
@@ -169,6 +171,7 @@ def closing_lines(
         yield from _missing_lines(outcome, state, shown)
         unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
         yield from (Fact("note", note, "warn") for note in unmatched)
+    yield from gone_lines(outcome.run_id, outcome.gone_or_reverted)
     yield from label_lines(outcome.labels, outcome.approvals, _CURED)
     if outcome.passed:
         yield from _changed_check_lines(outcome)

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import translate
 from pathlib import Path
 
@@ -151,6 +151,29 @@ async def head_of(git: Git) -> str:
         return ""
     answer = await git.run("rev-parse", "--verify", "--quiet", "HEAD", repository=found.git_dir)
     return answer.output.decode().strip() if answer.code == 0 else ""
+
+
+async def committed_paths(git: Git, commit: str) -> Mapping[str, str] | None:
+    """Return mode and blob of each file of a commit below the workspace, by its path in the workspace.
+
+    None if the workspace is in no repository, or ignored there; empty if the commit is, or cannot be read.
+    """
+    repository = repository_at(git.workspace) or await parent_of(git)
+    if repository is None:
+        return {} if commit else None
+    if not commit:
+        return {}
+    inside = os.path.relpath(git.workspace, repository.root)
+    folder = b"" if inside == "." else os.fsencode(f"{inside}/")
+    listing = ("ls-tree", "-r", "-z", "--full-tree", commit, *(("--", folder) if folder else ()))
+    answer = await git.run(*listing, repository=repository.git_dir)
+    rows = answer.output.split(b"\0")[:-1] if answer.code == 0 else []
+    paths: dict[str, str] = {}
+    for row in rows:
+        about, _, path = row.partition(b"\t")
+        mode, _, blob = about.decode().split(" ")
+        paths[printable_path(path.removeprefix(folder))] = f"{mode} {blob}"
+    return paths
 
 
 async def parent_of(git: Git) -> Repository | None:

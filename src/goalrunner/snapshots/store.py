@@ -25,7 +25,15 @@ from goalrunner.snapshots.files import LARGE, Look, Sorter, look_at, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import Entry, PathClaim, object_id, printable_path, raw
-from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
+from goalrunner.snapshots.repositories import (
+    RepositoryStates,
+    Start,
+    committed_paths,
+    head_of,
+    ignore_rules,
+    parent_of,
+    tracked_paths,
+)
 from goalrunner.system.change_clock import ChangeClock
 
 
@@ -71,6 +79,7 @@ class SnapshotStore(SnapshotReader):
         self._content: tuple[str, dict[bytes, Entry]] = "", {}
         self._ignored: tuple[Look | None, list[bytes]] | None = None
         """The ignored paths, and the look at the same names; None in a large workspace."""
+        self._committed: Mapping[str, str] | None = None
         self._turn = asyncio.Lock()
         self.clock = ChangeClock()
         """The clock of the times that `touched` returns."""
@@ -132,6 +141,18 @@ class SnapshotStore(SnapshotReader):
     def _passes(self, path: bytes) -> bool:
         """Return whether a path is a cache, or one of the goal's `outputs`."""
         return self._passing.match(printable_path(path))
+
+    async def committed(self) -> Mapping[str, str] | None:
+        """Return by path what identifies the content in the commit that was checked out at the start of the run.
+
+        The form is that of `differences`. Without a repository there is nothing to lose that git does not have: None. If the
+        commit cannot be read any more, the result is empty.
+        """
+        async with self._turn:
+            await self._ready()
+            if self._committed is None:
+                self._committed = await committed_paths(self.git, self._start.commit or "")
+            return self._committed
 
     async def ignored_names(self) -> tuple[str, ...]:
         """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""
