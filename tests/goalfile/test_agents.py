@@ -49,7 +49,7 @@ def test_an_agent_that_comes_along_needs_nothing_but_its_name(name: str) -> None
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_presets_follow_the_rules_for_user_presets(name: str) -> None:
-    table = {key: value for key, value in parser_class(name).preset.model_dump().items() if value}
+    table = parser_class(name).preset.model_dump(exclude_defaults=True)
     assert preset_of_text(tomli_w.dumps(table), name) == parser_class(name).preset
 
 

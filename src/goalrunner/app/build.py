@@ -12,6 +12,7 @@ from typing import Any
 from goalrunner.app.critic import critic_rule
 from goalrunner.app.external_agent import Finding
 from goalrunner.app.goal_files import goal_file_began, goal_file_ended
+from goalrunner.app.goal_models import programs_in
 from goalrunner.app.memory import recall
 from goalrunner.app.parts import Notifier, make_parts
 from goalrunner.app.preflight import checks_line, undo_interrupted
@@ -121,6 +122,9 @@ def open_run(
     )
     for account, llm in config.models.items():
         llm.skip(left.taken.get(account, 0))
+    for account, program in programs_in(config.models).items():
+        if loaded is not None and account in loaded.started.programs:
+            program.keep(loaded.started.programs[account])
     return PreparedRun(run, config, folder, close, (*notes, *recalled))
 
 
@@ -172,6 +176,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     checks_response = len(commands) < len(parts.validators)
     # Only a judge can see that the work is done already: checks that pass before it do not show it.
     may_end_at_baseline = parts.judge is not None or goal.baseline == "complete"
+    may_be_unknown = bool(config.agents or programs_in(config.models)) or options.conversation is not None
     record = GoalRecord(
         goal_id=run_id,
         run_id=run_id,
@@ -184,7 +189,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
         **goal.model_dump(include={"max_iterations", "timeout", "stall_rounds", "deliverable"}),
         **goal.budget.model_dump(include={"tokens", "cost_usd"}),
         **goal.judge.model_dump(include={"minimum_score", "require"}),
-        unenforced=goal.budget.unenforced if config.agents or options.conversation is not None else (),
+        unenforced=goal.budget.unenforced if may_be_unknown else (),
         validators=tuple(validator.name for validator in parts.validators if not is_hidden(validator)),
         has_judge=parts.judge is not None,
         critic=critic_rule(config),
@@ -240,6 +245,7 @@ def _run_started(
         handed=options.handed(goal),
         goal_sha256=file_hash(prepared.folder.goal_file),
         continues=options.continues.run_id if options.continues else "",
+        programs={account: program.record for account, program in programs_in(config.models).items()},
     )
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from goalrunner.agents.judge_program import ProgramChoice, ProgramModel
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agents
 from goalrunner.app.run_options import RunOptions
+from goalrunner.app.sandbox import workspace_of
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL
 from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.goalfile.agents import NO_JUDGE, preset_named, program_named
 from goalrunner.llm import LLM, Tape, as_model
 from goalrunner.records.redaction import Redactor
 from goalrunner.system.launcher import credentials_of
@@ -27,21 +31,33 @@ def goal_models(goal: Goal, options: RunOptions, tape: Tape | None = None) -> di
 
     Raise UsageError if a recording is missing, or if a judge or critic shall be the agent's own model, which is unknown.
     """
-    own = options.conversation
+    own, environ = options.conversation, options.environ
     agent = goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
+    critic = goal_model(goal, "critic", tape, agent, environ) if options.critic is None else options.critic
     found: tuple[tuple[Account, object], ...] = (
         ("agent", agent if own is None else None),
-        ("judge", goal_model(goal, "judge", tape, agent)),
-        ("critic", goal_model(goal, "critic", tape, agent) if options.critic is None else options.critic),
+        ("judge", goal_model(goal, "judge", tape, agent, environ)),
+        ("critic", critic),
     )
     return {account: llm for account, llm in found if isinstance(llm, LLM)}
 
 
-def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: object = None) -> LLM | None:
-    """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
+def goal_model(
+    goal: Goal,
+    account: Account,
+    tape: Tape | None = None,
+    agent: object = None,
+    environ: Mapping[str, str] = os.environ,
+) -> LLM | None:
+    """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model.
+
+    Judge and critic may be an agent's program. Raise UsageError for a program that cannot be one.
+    """
     config = goal.model_tables[account]
     if account == "judge" and goal.judge.instance is not None:
         return as_model(goal.judge.instance)
+    if choice := judging_program(goal, account, environ):
+        return ProgramModel(choice, environ, workspaces=[workspace_of(goal)], account=account, tape=tape)
     if not config.model or (account == "agent" and goal.agent.external):
         return None
     name, base, key = config.model, config.api_base, config.api_key_env
@@ -55,6 +71,25 @@ def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: ob
     return LLM(name, api_base=base, api_key_env=key, params=config.params, account=account, tape=tape)
 
 
+def judging_program(goal: Goal, account: Account, environ: Mapping[str, str]) -> ProgramChoice | None:
+    """Return the agent's program that is the judge or critic of a goal; None if it is a model, or there is none.
+
+    Raise UsageError for an unknown agent, and for one that cannot judge.
+    """
+    named = program_named(goal, account, environ)
+    if named is None:
+        return None
+    preset = preset_named(named.name, goal.agents, environ)
+    if not preset.judge.argv:
+        raise UsageError(f"{named.name} cannot be the {account}: {NO_JUDGE}", f'write {account} = "provider/model"')
+    return ProgramChoice(named.name, preset, named.model)
+
+
+def programs_in(models: Mapping[Account, LLM]) -> dict[Account, ProgramModel]:
+    """Return the models that are programs of agents."""
+    return {account: llm for account, llm in models.items() if isinstance(llm, ProgramModel)}
+
+
 def withheld(goal: Goal, agents: Iterable[ResolvedAgent] = (), llms: Iterable[object] = ()) -> tuple[str, ...]:
     """Return the names of environment variables that hold the keys of models and agents; no child process gets them.
 
@@ -62,7 +97,9 @@ def withheld(goal: Goal, agents: Iterable[ResolvedAgent] = (), llms: Iterable[ob
     """
     tables = goal.model_tables.values()
     keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
-    named = (*(name for name in keys if name), *(key for agent in agents for key in agent.keys))
+    programs = programs_in({llm.account: llm for llm in llms if isinstance(llm, LLM)}).values()
+    own = (name for program in programs for name in program.preset.keys)
+    named = (*(name for name in keys if name), *(key for agent in agents for key in agent.keys), *own)
     return (*named, *(name for table in tables for name in credentials_of(table.model)))
 
 
@@ -105,7 +142,8 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
 
 def goal_judge(goal: Goal) -> LLM:
     """Return a new model for the judge of a goal. Raise UsageError if it has none."""
-    agent = goal_model(goal, "agent") if judged_by(goal).judge.model == AGENT_MODEL else None
+    is_agents = judged_by(goal).judge.model == AGENT_MODEL and not goal.judge.use
+    agent = goal_model(goal, "agent") if is_agents else None
     llm = goal_model(goal, "judge", agent=agent)
     assert llm is not None, "it has a judge"
     return llm
@@ -115,6 +153,7 @@ def judged_by(goal: Goal) -> Goal:
     """Return the goal. Raise UsageError if it has no judge."""
     if not goal.has_judge:
         raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
-    if goal.judge.model == AGENT_MODEL and not goal.agent.model:
+    needs_model = goal.judge.model == AGENT_MODEL and not (goal.judge.use or goal.agent.external)
+    if needs_model and not goal.agent.model:
         raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
     return goal

@@ -9,6 +9,7 @@ from itertools import chain
 
 from goalrunner.agents.external_agents import ACP, COMMAND
 from goalrunner.agents.facts import find_program
+from goalrunner.agents.judge_program import ProgramModel
 from goalrunner.app.external_agent import (
     SIGN_IN,
     Finding,
@@ -18,6 +19,7 @@ from goalrunner.app.external_agent import (
     refuse_unsupported,
     sign_in_finding,
 )
+from goalrunner.app.goal_models import programs_in
 from goalrunner.app.parts import goal_validators
 from goalrunner.app.preflight import describe_checks, needs_environment, refuse_invalid_commands, warnings_before
 from goalrunner.app.previous_run import secret_notes
@@ -211,12 +213,25 @@ def _models(config: RunConfig) -> Iterator[Finding]:
             yield Finding(name, "bad", message, error.hint, error)
         else:
             yield Finding(name, "good", f"{llm.model} can be used, as far as is known without calling it")
+    yield from _programs(config)
     # The prices are LiteLLM's, whose import takes seconds.
     for llm in models.values() if is_usable and goal.budget.cost_usd is not None else ():
-        if not llm.has_price():
+        if not (isinstance(llm, ProgramModel) or llm.has_price()):
             why = f"model {llm.model} has no known price, so a budget of ${goal.budget.cost_usd:g} cannot be kept"
             hint = "limit tokens instead ([budget] tokens, --tokens), or use a model with a price"
             yield Finding.of("price", UsageError(why, hint))
+
+
+def _programs(config: RunConfig) -> Iterator[Finding]:
+    """Yield whether programs that are judge or critic are signed in, and a budget whose usage they do not report."""
+    for account, program in programs_in(config.models).items():
+        signed_in = sign_in_finding(program.preset, config.options.environ)
+        yield replace(signed_in, name=f"{account} sign-in")
+        for budget in config.goal.budget.limited:
+            if budget not in program.preset.judge.reports and budget not in config.goal.budget.allow_unenforced:
+                why = f"the {account} {program.model} does not report its {budget}, so a budget of {budget} cannot be kept"
+                hint = f'remove it, or write [budget] allow_unenforced = ["{budget}"] to count only what is known'
+                yield Finding.of("budget", UsageError(why, hint))
 
 
 def _machine(config: RunConfig) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agents
-from goalrunner.app.goal_models import goal_models, goal_redactor, withheld
+from goalrunner.app.goal_models import goal_models, goal_redactor, programs_in, withheld
 from goalrunner.app.preflight import EnvironmentChoice, choose_environment, needs_environment
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions
@@ -98,9 +98,13 @@ class RunConfig:
 
     @property
     def self_judging(self) -> tuple[str, ...]:
-        """The agents that are the judge as well."""
-        names = [agent.name for agent in self.agents] or [self.first_agent]
-        return tuple(name for name in names if name == self.model_names.get("judge"))
+        """The agents that are the judge as well: the same model, or one program with models not known to differ."""
+        judge = programs_in(self.models).get("judge")
+        if judge is None or not self.agents:
+            return (self.first_agent,) if self.first_agent == self.model_names.get("judge") else ()
+        same = [agent for agent in self.agents if agent.name == judge.choice.name]
+        models = ("", judge.choice.model)
+        return tuple(agent.name for agent in same if not judge.choice.model or agent.goal.agent.model in models)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -108,6 +112,9 @@ class RunConfig:
         goal, labels = self.goal, []
         if self.first_agent in self.self_judging:
             labels.append(Label.SELF_JUDGED.value)
+        judge = programs_in(self.models).get("judge")
+        if judge is not None and judge.preset.judge.tools:
+            labels.append(Label.JUDGE_HAD_TOOLS.value)
         if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
             labels.append(Label.RESTS_ON_REPORTS.value)
         labels += self.options.labels
@@ -175,6 +182,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     except GoalError as error:
         problems["sandbox"] = error
         sandbox = no_sandbox(goal, options.home, environ)
+    names = withheld(goal, agents, (goal.judge.instance, *options.own_models, *models.values()))
     return RunConfig(goal, options, agents, models, names, redactor, sandbox, check, problems)
 
 

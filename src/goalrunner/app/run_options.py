@@ -177,9 +177,9 @@ def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) ->
     if model is not None and not (isinstance(model, str) and model.strip()) and as_model(model) is None:
         hint = "give an LLM, a model's name, a JudgeConfig, or a function or object with complete(messages) -> str"
         raise UsageError(f"{kind_of(judge)} is not a judge", hint)
-    if model is None and not config.model and (default or judge is not None or config != JudgeConfig()):
+    if model is None and not config.words and (default or judge is not None or config != JudgeConfig()):
         model = AGENT_MODEL
-    return config if model is None else JudgeConfig(model, **config.model_dump(exclude={"model"}))
+    return config if model is None else JudgeConfig(model, **config.model_dump(exclude={"model", "use"}))
 
 
 def own_critic(critic: Any) -> LLM | Critic | None:

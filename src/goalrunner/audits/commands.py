@@ -227,7 +227,7 @@ def canary(
         folder = runs.find(target)
         goal = frozen_goal(folder, os.environ, runnable=False)
         if judge is not None:
-            goal = goal.model_copy(update={"judge": goal.judge.model_copy(update={"model": judge})})
+            goal = goal.model_copy(update={"judge": goal.judge.model_copy(update={"model": judge, "use": ""})})
     else:
         path = Path(target) if target is not None else goals.of_folder()
         goal = goals.resolved(path, {"objective": None if path else EXAMPLE, "judge.model": judge})
@@ -250,7 +250,7 @@ def require_careful_judge(goal: Goal) -> None:
 
 
 def _questioned(goal: Goal, folder: RunFolder | None) -> CanaryReport:
-    output.complain(f"Asking the judge {goal.judge.model} about {len(MUTATIONS)} copies that prove nothing")
+    output.complain(f"Asking the judge {goal.judge.words} about {len(MUTATIONS)} copies that prove nothing")
     return main.wait_for(canaries.question_judge(goal, folder))
 
 

@@ -25,13 +25,26 @@ Scope = Literal["turn", "session"]
 PLACEHOLDERS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
 """Names that the words of a command may contain in braces."""
 
+JUDGE_PLACEHOLDERS = ("schema", "schema_file", "system", "system_file", "model")
+"""Names that the words of the command of a judge may contain in braces."""
+
 
 def _command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    return _checked_words(words, info, PLACEHOLDERS)
+
+
+def _judge_command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if len(words) == 1 and " " in words[0].strip():
+        raise ValueError('must be a list of words, the program first: ["my-agent", "--json"]')
+    return _checked_words(words, info, JUDGE_PLACEHOLDERS)
+
+
+def _checked_words(words: tuple[str, ...], info: ValidationInfo, placeholders: tuple[str, ...]) -> tuple[str, ...]:
     if (not words and from_file(info)) or (words and not words[0].strip()):
         raise ValueError('is empty; write a list of words, the program first: ["my-agent", "--json"]')
     for index, word in enumerate(words):
-        if re.fullmatch(r"\{[A-Za-z_]+\}", word) and word[1:-1] not in PLACEHOLDERS:
-            raise InnerError((index,), f"names {word}, which does not exist; valid: {braced(PLACEHOLDERS)}")
+        if re.fullmatch(r"\{[A-Za-z_]+\}", word) and word[1:-1] not in placeholders:
+            raise InnerError((index,), f"names {word}, which does not exist; valid: {braced(placeholders)}")
         for name in ("{model}", "{args}") if len(words) > 1 else ():
             if name in word and name != word:
                 raise InnerError(
@@ -59,6 +72,45 @@ HomePath = Annotated[fields.Line, AfterValidator(_home_path)]
 
 TEXT = "text"
 """The output format in which all output is the answer."""
+
+
+def _exit_code(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and int(text) < 256):
+        raise ValueError('is not an exit code; write one in quotes: "41"')
+    return text
+
+
+class JudgeCommand(Frozen):
+    """How an agent's program answers one question as a judge: a new process without tools, in a folder of its own, with
+    the prompt on stdin. In the command, `{schema}` and `{system}` are replaced by the JSON Schema of the answer and the
+    rules of the judge, `{schema_file}` and `{system_file}` by files with them, and the word `{model}` by the words of
+    `model`. Without `{system}` or `{system_file}`, the rules are the beginning of the prompt.
+    """
+
+    argv: Annotated[tuple[fields.String, ...], AfterValidator(_judge_command)] = ()
+    """Command; empty: it cannot be a judge."""
+    answer: fields.OptionalLine = ""
+    """Dotted key of the structured answer in its output; empty: its last message is the answer."""
+    reports: tuple[BudgetName, ...] = ()
+    """Usage that its output reports."""
+    tools: fields.Flag = False
+    """Whether it keeps some of its tools."""
+    longest: fields.Count = 1_000_000
+    """Bytes of the longest prompt that it reads."""
+    env: fields.Environment = Field({})
+    """Variables that are added to its environment."""
+    files: dict[fields.InnerFolder, fields.String] = Field({})
+    """Files in its folder, by path."""
+    watched: tuple[HomePath, ...] = ()
+    """Paths below HOME with its settings, memory, hooks and plugins; if one changes during a run, it judges no more."""
+    folders: dict[fields.KeyVariable, HomePath] = Field({})
+    """Variables that name a folder in place of the one at this path below HOME."""
+    status: fields.OptionalLine = ""
+    """Dotted key of the HTTP status of a failure in its output."""
+    exits: dict[Annotated[str, AfterValidator(_exit_code)], Annotated[int, Field(ge=400, le=599)]] = Field({})
+    """Exit code -> the HTTP status that it stands for."""
+    unfit: tuple[fields.Text, ...] = ()
+    """Texts of failures that mean an answer of another form."""
 
 
 class Preset(Frozen):
@@ -107,6 +159,8 @@ class Preset(Frozen):
     """Texts of failures that mean a wrong or missing key."""
     hints: dict[fields.Text, fields.Line] = Field({})
     """Text of a failure -> what to type next; case is ignored."""
+    judge: JudgeCommand = Field(default_factory=JudgeCommand)
+    """How its program is a judge."""
 
     @model_validator(mode="after")
     def _combined(self, info: ValidationInfo) -> Preset:
@@ -121,7 +175,9 @@ class Preset(Frozen):
         for key, words in (("argv", self.argv), ("acp", self.acp)):
             if any("{session}" in word for word in words):
                 yield key, "begins a session and cannot name one; {session} is for resume"
-        if self.model and not any("{model}" in word for word in (*self.argv, *self.resume, *self.acp)):
+        if self.model and not any(
+            "{model}" in word for word in (*self.argv, *self.resume, *self.acp, *self.judge.argv)
+        ):
             yield "model", "is never used; write {model} as a word of argv, resume or acp"
         if self.reports and (self.stream == TEXT or not self.argv):
             yield "reports", 'needs argv and stream = "NAME", the agent whose parser reads the usage'

@@ -34,7 +34,9 @@ class CriticConfig(Frozen):
     """The critic: a model, a command or a Python callable that scores each round before it is checked."""
 
     model: fields.ModelName = ""
-    '''LiteLLM's naming, scripted/<file>, or "agent"'''
+    '''LiteLLM's naming, an agent ("claude"), scripted/<file>, or "agent"'''
+    use: fields.OptionalLine = ""
+    """An agent whose program is the critic; `model` is then its own naming."""
     run: fields.Text | None = None
     """Command line; it gets the response on stdin."""
     python: fields.CallableName | None = None
@@ -51,7 +53,7 @@ class CriticConfig(Frozen):
     @property
     def command(self) -> str:
         """The model, the command or the callable; empty if there is no critic."""
-        return self.model or self.run or self.python or ""
+        return f"{self.use} {self.model}".strip() or self.run or self.python or ""
 
     @property
     def spec(self) -> ValidatorSpec | None:
@@ -63,7 +65,8 @@ class CriticConfig(Frozen):
 
     @model_validator(mode="after")
     def _one_kind(self) -> CriticConfig:
-        kinds = [name for name in ("model", "run", "python") if getattr(self, name)]
+        kinds = ["model"] if self.use or self.model else []
+        kinds += [name for name in ("run", "python") if getattr(self, name)]
         others = [name for name in ("params", "api_base", "api_key_env") if getattr(self, name)]
         has_rules = (self.threshold, self.max_refinements) != (_DEFAULT_THRESHOLD, 1)
         if len(kinds) > 1:
@@ -71,7 +74,7 @@ class CriticConfig(Frozen):
         if not kinds and (others or has_rules):
             message = 'a critic needs model = "provider/model", run = "command" or python = "package.module:function"'
             raise InnerError((), message, whole=True)
-        if others and not self.model:
+        if others and not (self.use or self.model):
             raise InnerError((others[0],), f"is for a model; the critic is {kinds[0]} = ...; remove it", key=True)
         return self
 

@@ -220,6 +220,12 @@ class RequestRejected(ModelError):
     """The provider rejects the request itself (400, 422)."""
 
 
+class JudgeChanged(ModelError):
+    """Files that a judge's program reads were changed after the run began."""
+
+    stop_reason = "judge_failed"
+
+
 class ProviderUnavailable(ModelError):
     """Rate limit, server error, timeout or an interrupted stream, which persisted through all retries."""
 

@@ -123,6 +123,15 @@ class NoteAdded(Frozen):
     note: str
 
 
+class ProgramRecord(Frozen):
+    """A program that answers as a model, at the start of a run."""
+
+    path: str
+    """Its real path."""
+    files: dict[str, str] = Field({})
+    """SHA-256 of its settings, memory, hooks and plugins, by path."""
+
+
 class RunStarted(Frozen):
     """The run started in a process."""
 
@@ -154,6 +163,8 @@ class RunStarted(Frozen):
     """Id of the run whose conversation goes on in this one."""
     sandbox: str = "none"
     """The sandbox of the agent's commands and the validators."""
+    programs: dict[Account, ProgramRecord] = Field({})
+    """Programs of agents that are judge or critic."""
 
 
 class SnapshotTaken(Frozen):

@@ -219,7 +219,7 @@ class Goal(Frozen):
 
     @property
     def has_judge(self) -> bool:
-        return bool(self.judge.model)
+        return bool(self.judge.use or self.judge.model)
 
     @property
     def unlimited(self) -> bool:

@@ -264,7 +264,9 @@ class JudgeConfig(Frozen):
     """
 
     model: fields.ModelName = ""
-    """LiteLLM's naming, scripted/<file>, or "agent"; empty: no judge."""
+    """LiteLLM's naming, an agent ("claude"), scripted/<file>, or "agent"; empty: no judge, or the default of `use`."""
+    use: fields.OptionalLine = ""
+    """An agent whose program judges; `model` is then its own naming."""
     system_prompt: fields.Text | None = None
     """Replaces the built-in one."""
     minimum_score: fields.Share = 0.0
@@ -288,6 +290,11 @@ class JudgeConfig(Frozen):
         given: dict[str, Any] = {"model": name, "system_prompt": system_prompt, **more}
         super().__init__(**given)
         self._instance = model if is_model else None
+
+    @property
+    def words(self) -> str:
+        """The name for people."""
+        return f"{self.use} {self.model}".strip()
 
     @property
     def instance(self) -> Any:

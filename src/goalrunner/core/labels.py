@@ -24,6 +24,7 @@ class Label(StrEnum):
     TESTS_FILTERED = "tests filtered"
     NOT_ISOLATED = "not isolated"
     SELF_JUDGED = "self-judged"
+    JUDGE_HAD_TOOLS = "judge had tools"
     AGENTS = "agents"
     START_UNKNOWN = "start not recorded"
     GOAL_CHANGED = "goal changed"
@@ -120,8 +121,12 @@ EXPLANATIONS = {
         'Name it in the goal as `python = "package.module:function"`; it then runs in its own process.',
     ),
     Label.SELF_JUDGED: Explanation(
-        "Agent and judge are the same model.",
-        "Name another judge with `--judge` or `[judge] model`.",
+        "Agent and judge are the same model, or the same program and not known to be different models.",
+        "Name another judge with `--judge` or `[judge]`, or the models of both.",
+    ),
+    Label.JUDGE_HAD_TOOLS: Explanation(
+        "The judge is an agent's program of which not all tools can be turned off.",
+        "Use a judge without tools: `claude`, or a model with an API key.",
     ),
     Label.AGENTS: Explanation(
         "Another agent took over, because one could not go on; the names are in the order of their work.",

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from goalrunner.agents.external_agents import ACP, COMMAND, agent_names, parser_class, protocol_of, user_files
+from goalrunner.agents.external_agents import ACP, BUILT_IN, COMMAND, agent_names, parser_class, protocol_of, user_files
 from goalrunner.core.agent_preset import TEXT, Preset
 from goalrunner.core.errors import UsageError, nearest, quoted, quoted_list
+from goalrunner.core.events import Account
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import RESERVED_AGENTS, Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN
+from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN, AgentConfig
 from goalrunner.goalfile.layers import GoalLayer, Problems, Spot, ValueSource, report_invalid
 from goalrunner.goalfile.toml_text import Key, parse, read_text
 
@@ -46,6 +47,37 @@ class Known:
         """Return the hint for an unknown name: the nearest name and the valid ones."""
         near = nearest(name, self.names)
         return f"{f'did you mean {quoted(near)}? ' if near else ''}valid: {quoted_list(self.names)}"
+
+
+NO_JUDGE = "its preset has no [judge] command that answers without tools"
+"""Why an agent cannot be a judge."""
+
+
+@dataclass(frozen=True)
+class NamedProgram:
+    """An agent whose program is the judge or critic, and its model; empty: its default."""
+
+    name: str
+    model: str = ""
+    is_agents: bool = False
+    """Whether it is named as the goal's own agent: `judge = "agent"`."""
+
+
+def program_named(goal: Goal, account: Account, environ: Mapping[str, str]) -> NamedProgram | None:
+    """Return the agent that the goal names as judge or critic; None if it names a model, or nothing.
+
+    A bare name is that of an agent, if there is one; models have a provider before a slash.
+    """
+    config, agent = goal.model_tables[account], goal.agent
+    if isinstance(config, AgentConfig):
+        return None
+    if config.use:
+        return NamedProgram(config.use, config.model)
+    if config.model == AGENT_MODEL:
+        return NamedProgram(agent.use, agent.model, is_agents=True) if agent.external else None
+    is_bare = bool(config.model) and not set(config.model) & set("/: ")
+    known = Known(goal.agents, user_files(environ)).names if is_bare else ()
+    return NamedProgram(config.model) if config.model in known and config.model not in RESERVED_AGENTS else None
 
 
 def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str]) -> Preset:
@@ -113,9 +145,6 @@ def check_agent(goal: Goal, layer: GoalLayer, file: GoalLayer, environ: Mapping[
 def _checked_external(goal: Goal, known: Known, use: Spot, layer: GoalLayer, problems: Problems) -> Goal:
     """Report what the external agents lack; `use` is the spot of their names. Return the goal with their presets."""
     name = goal.agent.use
-    if goal.judge.model == AGENT_MODEL:
-        why = f'"agent" is the model of the agent, and {quoted(name)} does not share its model'
-        layer.spot(("judge", "model"), problems).wrong(f'{why}; write judge = "provider/model"')
     if name in (COMMAND, ACP):
         if not goal.agent.command:
             message = f'the agent {quoted(name)} has no command; write command = "..." beside it in [agent]'
@@ -157,6 +186,81 @@ def _check_stream(goal: Goal, name: str, preset: Preset, layer: GoalLayer, probl
     place: Key = ("agents", name, "stream") if name in goal.agents else ("agent", "use")
     why = f"the stream {quoted(preset.stream)} of the agent {quoted(name)} is unknown"
     layer.spot(place, problems).wrong_key(f"{why}; valid: {quoted_list((TEXT, *agent_names()))}")
+
+
+MODEL_KEYS = ("params", "api_base", "api_key_env")
+"""Keys of `[judge]` and `[critic]` that are for models with an API."""
+
+
+def check_programs(goal: Goal, layer: GoalLayer, environ: Mapping[str, str], problems: Problems) -> Goal:
+    """Report a judge or critic that is an agent's program and cannot answer here, and keys that do not fit it.
+
+    Return the goal, with the preset in it if that is a file of the user. Raise GoalFileError if that file is not valid.
+    """
+    accounts: tuple[Account, ...] = ("judge", "critic")
+    for account in accounts:
+        named = program_named(goal, account, environ)
+        known = Known(goal.agents, user_files(environ))
+        key = "use" if (account, "use") in layer.values else "model"
+        spot = layer.spot((account, key), problems)
+        if named is None:
+            if near := _mistyped(goal.model_tables[account].model, known):
+                spot.wrong(f'is neither "provider/model" nor an agent; did you mean {quoted(near)}?')
+            continue
+        if named.name not in known.names or (named.name in RESERVED_AGENTS and not named.is_agents):
+            able = _judging(goal)
+            similar = nearest(named.name, able)
+            meant = f"did you mean {quoted(similar)}? " if similar else ""
+            spot.wrong(f"{quoted(named.name)} is not an agent that can judge; {meant}valid: {quoted_list(able)}")
+            continue
+        preset = known.preset(named.name)
+        if why := _unable(named, preset, goal, environ):
+            spot.wrong(
+                why if preset.judge.argv else f'{why}; write "provider/model", or one of {quoted_list(_judging(goal))}'
+            )
+        for wrong in (wrong for wrong in MODEL_KEYS if (account, wrong) in layer.spots):
+            place = layer.spots[account, wrong]
+            why = f"is for a model with an API, and {quoted(named.name)} is the program of an agent; remove it"
+            place.wrong_key(f"{place.label} {why}")
+        if named.name in known.files and named.name not in goal.agents:
+            goal = goal.model_copy(update={"agents": {**goal.agents, named.name: preset}})
+    return goal
+
+
+def _judging(goal: Goal) -> list[str]:
+    """Return the built-in agents and those of the goal that can judge."""
+    presets = {**{name: parser_class(name).preset for name in sorted(BUILT_IN)}, **goal.agents}
+    return [name for name, preset in presets.items() if preset.judge.argv]
+
+
+def _mistyped(name: str, known: Known) -> str:
+    """Return the agent that was probably meant by a name; empty if the name may be that of a model."""
+    from goalrunner.llm.endpoints import refuse_unknown_provider
+    from goalrunner.llm.failure import ProviderFailure
+
+    near = nearest(name, known.names) if name and not set(name) & set("/: ") and name != AGENT_MODEL else None
+    if near is None:
+        return ""
+    try:
+        refuse_unknown_provider(name, {})
+    except ProviderFailure:
+        return near
+    return ""
+
+
+def _unable(named: NamedProgram, preset: Preset, goal: Goal, environ: Mapping[str, str]) -> str:
+    """Return why an agent's program cannot be the judge or critic, after the name of the key; empty if it can."""
+    from goalrunner.agents.judge_program import program_path
+
+    who = f'"agent" is {quoted(named.name)}, which' if named.is_agents else quoted(named.name)
+    if not preset.judge.argv:
+        return f"{who} cannot judge: {NO_JUDGE}"
+    if named.model and not (preset.model and "{model}" in preset.judge.argv):
+        return f"{who} cannot choose a model; remove model, or write {{model}} in the [judge] argv of its preset"
+    if not program_path(preset, environ, [Path(goal.workspace.path or ".")]):
+        install = f": {preset.install}" if preset.install else ""
+        return f"{who} is not installed: the program {preset.judge.argv[0]} was not found; install it{install}"
+    return ""
 
 
 def _meant(name: str) -> str:

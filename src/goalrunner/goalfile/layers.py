@@ -131,8 +131,16 @@ class GoalLayer:
         self.spots[key] = spot
 
     def over(self, lower: GoalLayer) -> GoalLayer:
-        """Return both layers as one. Values of this layer take precedence."""
-        return GoalLayer(values={**lower.values, **self.values}, spots={**lower.spots, **self.spots})
+        """Return both layers as one. Values of this layer take precedence; a judge or critic replaces the lower one."""
+        replaced = {
+            (table, key)
+            for table in ("judge", "critic")
+            for key in ("use", "model")
+            if (table, "use") in self.values or (table, "model") in self.values
+        }
+        values = {key: value for key, value in lower.values.items() if key not in replaced}
+        spots = {key: spot for key, spot in lower.spots.items() if key not in replaced}
+        return GoalLayer(values={**values, **self.values}, spots={**spots, **self.spots})
 
     @property
     def is_chat(self) -> bool:

@@ -16,7 +16,7 @@ from goalrunner.core.errors import LONGEST_PATH, UsageError, nearest, quoted, qu
 from goalrunner.core.field_types import FROM_FILE, Unlimited
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
-from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
+from goalrunner.goalfile.agents import CHAT_KEYS, check_agent, check_programs
 from goalrunner.goalfile.layers import GoalLayer, Problems, ValueSource, file_layer, named_layer, report_invalid
 from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, file_refusal, parse, read_text
 
@@ -50,6 +50,7 @@ def resolve_goal(
     _check_complete(layer, problems, runnable=runnable)
     if goal is not None:
         goal = check_agent(goal, layer, file, environ, problems)
+        goal = check_programs(goal, layer, environ, problems)
     problems.raise_any(name)
     assert goal is not None
     return goal
@@ -128,7 +129,7 @@ def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> 
     if runnable and layer.is_chat and lacks(("agent", "model"), ("model",)):
         ways = 'write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL'
         problems.add(f"the agent has no model; {ways}", "model")
-    if not runnable or not lacks(("judge", "model")):
+    if not runnable or not lacks(("judge", "model"), ("judge", "use")):
         return
     if layer.values.get(("approvals", "checks")) == "judge":
         message = '"judge" needs a judge; write judge = "provider/model" (or give --judge), or "person"'

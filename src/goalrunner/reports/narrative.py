@@ -9,7 +9,7 @@ from goalrunner.core import events
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import Approvals, ValidatorSpec
+from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN, Approvals, ValidatorSpec
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
@@ -80,7 +80,8 @@ def resolved_lines(
     `agent` is an external one with its command, `place` more about the workspace: "git, clean". `checked` are labels and
     texts about the check environment.
     """
-    judge = goal.agent.model if goal.judge.model == "agent" else goal.judge.model
+    config = goal.agent if (goal.judge.use, goal.judge.model) == ("", AGENT_MODEL) else goal.judge
+    judge = config.model if config.use in ("", BUILTIN) else f"{config.use} {config.model}".strip()
     yield Fact("goal", goal.objective)
     yield from facts("criteria", goal.success_criteria, whole=True)
     yield from facts("keeps", goal.constraints, whole=True)
