@@ -28,8 +28,6 @@ IN_A_SANDBOX = {
 ALWAYS = {
     "command": IN_A_SANDBOX
     | {
-        "what_it_did_is_marked_as_its_own_word",
-        "usage_of_each_round_is_added_up",
         "a_cancelled_run_leaves_no_process",
         "an_agent_that_is_killed_has_failed",
         "a_large_prompt_arrives_whole",
@@ -44,7 +42,10 @@ ALWAYS = {
     },
     "sandbox": {"two_rounds_in_one_conversation", "a_write_outside_of_its_room_is_refused"},
 }
-"""What each program could do otherwise than its double. CI leaves out the others, which are `slow`."""
+"""What each program could do otherwise than its double. CI leaves out the others, which are `slow`.
+
+What it reports is in `test_reports.py`.
+"""
 
 ALL = [
     (Program(name, protocol, jailed), one)

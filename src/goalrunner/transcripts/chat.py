@@ -185,7 +185,7 @@ def _shell_fact(tool: str, output: str) -> tuple[str, ...]:
 class GeminiReader(RowReader):
     """Sessions of Gemini CLI: `~/.gemini/tmp/*/chats/session-*.json` and `.jsonl`.
 
-    A message is written again when its calls have ended; it counts once.
+    A message is written again when its calls have ended, and without them when the session is resumed; it counts once.
     """
 
     DESCRIPTION = "session of Gemini CLI (JSON or JSON Lines)"
@@ -215,7 +215,8 @@ class GeminiReader(RowReader):
                 del self._messages[identifier]
         for message in [*items(at(row, "$set", "messages")), *items(row.get("messages")), row]:
             if isinstance(message, dict):
-                self._messages[text(message.get("id")) or str(len(self._messages))] = message
+                identifier = text(message.get("id")) or str(len(self._messages))
+                self._messages[identifier] = {**self._messages.get(identifier, {}), **message}
 
     def end(self) -> None:
         for message in self._messages.values():
