@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from goalrunner.agents.codex_sessions import turn_details
 from goalrunner.agents.parser import (
     AgentParser,
     CallStarted,
+    Failed,
     SessionStarted,
     StreamEvent,
     TextDelta,
+    TurnEnded,
     UsageReported,
     at,
     block_text,
@@ -21,12 +26,15 @@ from goalrunner.agents.parser import (
     items,
     message,
     number,
+    obstacle_of_status,
     result,
     session,
+    text,
     tokens,
 )
-from goalrunner.agents.parser import first as first_of
 from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import Outage
+from goalrunner.core.outages import RATE_LIMIT, outage_of, reset_time, time_of_epoch, usage_limit
 
 
 def preset_of(name: str) -> Preset:
@@ -35,40 +43,124 @@ def preset_of(name: str) -> Preset:
     return Preset.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
 
 
+_WINDOWS = {"five_hour": "five hours", "seven_day": "seven days"}
+"""The limits of a subscription, and how they are shown."""
+
+_SESSION_TOTALS = (2, 1, 277)
+"""From this version on, `modelUsage` and `total_cost_usd` are totals of the session; before, of the process. Later versions
+report the usage since the last result as well."""
+
+_SIGNED_OUT = ("authentication_failed", "oauth_org_not_allowed")
+_REFUSED = ("billing_error", "model_not_found")
+"""Values of the field `error` of an assistant message that a failed request replaced."""
+
+
 class Claude(AgentParser):
     """Claude Code."""
 
     preset = preset_of("claude")
+    reports_end = True
+
+    def __init__(self) -> None:
+        self._limit: Outage | None = None
+        self._error = ""
+        self._counts_sessions = False
+        self._counted = (0, 0, 0.0)
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         match line.get("type"), line.get("subtype"):
             case "system", "init":
+                self._counts_sessions = _version(line.get("claude_code_version")) >= _SESSION_TOTALS
                 yield from session(line, "session_id")
             case "system", "api_retry" if (line.get("error_status"), line.get("attempt")) == (401, 3):
                 # Claude Code may try a wrong key ten times in three minutes. It renews an expired login after the first
                 # refusal, so the third refusal ends the round.
-                yield failure(line, "error", ends=True)
+                yield failure(line, "error", ends=True, obstacle="sign_in")
+            case "rate_limit_event", _:
+                self._limit = _used_up(line.get("rate_limit_info")) or self._limit
+            case "assistant", _ if line.get("is_api_error_message") is True:
+                self._error = text(line.get("error"))  # the result repeats the message
             case "assistant", _:
-                for block in items(at(line, "message", "content")):
-                    if at(block, "type") == "text":
-                        yield from message(block, "text")
-                    elif at(block, "type") == "tool_use":
-                        yield call(block, "id", "name", "input.command", "input.file_path", "input")
+                yield from self._said(line)
             case "user", _:
                 for block in items(at(line, "message", "content")):
                     if at(block, "type") == "tool_result":
                         yield result(block, "tool_use_id", "content", failed="is_error")
             case "result", _:
                 yield from self.usage(line)
-                if line.get("is_error") is True:
-                    yield failure(line, "error.message", "result", "errors", "error", "subtype")
+                yield self._failed(line) if line.get("is_error") is True else TurnEnded()
+
+    def _said(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        """Yield the texts and calls of a message."""
+        for block in items(at(line, "message", "content")):
+            if at(block, "type") == "text":
+                yield from message(block, "text")
+            elif at(block, "type") == "tool_use":
+                yield call(block, "id", "name", "input.command", "input.file_path", "input")
+
+    def _failed(self, line: dict[str, Any]) -> Failed:
+        """Return the failure of a result."""
+        status = line.get("api_error_status")
+        outage = outage_of(status)
+        if outage is not None and outage.kind == "limit" and self._limit is not None:
+            outage = self._limit
+        if outage is None and line.get("api_error") == "usage_limit_reached":
+            outage = self._limit or usage_limit("", None)
+        obstacle = obstacle_of_status(status)
+        if self._error in _SIGNED_OUT:
+            obstacle = "sign_in"
+        elif self._error in _REFUSED:
+            obstacle = "refused"
+        kind = text(line.get("subtype"))
+        return failure(
+            line,
+            *("error.message", "result", "errors", "error", "subtype"),
+            outage=None if obstacle else outage,
+            obstacle=obstacle,
+            ending="" if kind == "success" else kind,
+        )
 
     def usage(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the tokens and dollars of a result."""
-        cached = "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"
-        yield from tokens(line, "usage.input_tokens", "usage.output_tokens", *cached, dollars=False)
-        if (cost := first_of(line, "total_cost_usd")) is not None:
-            yield UsageReported(cost=number(cost), cumulative=True, tokens=False)
+        """Yield the tokens and dollars of a result. On error ends, `usage` lacks the last request."""
+        since, totals = line.get("model_usage_since_last_result"), line.get("modelUsage")
+        if isinstance(since, dict):
+            yield UsageReported(*_sum_of(since))
+        elif isinstance(totals, dict) and self._counts_sessions:
+            yield UsageReported(*_sum_of(totals), cumulative=True)
+        elif isinstance(totals, dict):
+            given, made, cost = _sum_of(totals)
+            counted, self._counted = self._counted, (given, made, cost)
+            if given >= counted[0] and made >= counted[1] and cost >= counted[2]:
+                given, made, cost = given - counted[0], made - counted[1], cost - counted[2]
+            yield UsageReported(given, made, cost)
+        else:
+            cached = "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"
+            yield from tokens(line, "usage.input_tokens", "usage.output_tokens", *cached, cost="total_cost_usd")
+
+
+def _used_up(limit: Any) -> Outage | None:
+    """Return the outage of a subscription's limit if it rejects requests."""
+    if at(limit, "status") != "rejected":
+        return None
+    window = text(at(limit, "rateLimitType"))
+    return usage_limit(_WINDOWS.get(window, window.replace("_", " ")), time_of_epoch(at(limit, "resetsAt")))
+
+
+def _version(value: Any) -> tuple[int, ...]:
+    """Return the numbers of a version; empty if it is none."""
+    match = re.match(r"\d{1,6}(\.\d{1,6})*", text(value), re.ASCII)
+    return tuple(map(int, match[0].split("."))) if match else ()
+
+
+def _sum_of(models: dict[str, Any]) -> tuple[int, int, float]:
+    """Return the input and output tokens and the dollars of all models. Input includes what was cached."""
+    given = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    rows = models.values()
+    return (
+        sum(int(number(at(row, name)) or 0) for row in rows for name in given),
+        sum(int(number(at(row, "outputTokens")) or 0) for row in rows),
+        sum(number(at(row, "costUSD")) or 0.0 for row in rows),
+    )
 
 
 class Qwen(Claude):
@@ -84,6 +176,7 @@ class Gemini(AgentParser):
     """Gemini CLI."""
 
     preset = preset_of("gemini")
+    reports_end = True
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         match line.get("type"):
@@ -98,8 +191,8 @@ class Gemini(AgentParser):
                 yield result(line, "tool_id", "output", "error.message", failed="status")
             case "result":
                 yield from tokens(line, "stats.input_tokens", "stats.output_tokens")
-                if line.get("status") == "error":
-                    yield failure(line, "error.message", "error")
+                failed = line.get("status") == "error"
+                yield failure(line, "error.message", "error") if failed else TurnEnded()
             case "error" if line.get("severity") == "error":
                 yield failure(line, "message")
 
@@ -108,6 +201,7 @@ class Codex(AgentParser):
     """Codex."""
 
     preset = preset_of("codex")
+    reports_end = True
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         match line.get("type"), at(line, "item", "type"):
@@ -130,8 +224,12 @@ class Codex(AgentParser):
                 yield CallStarted(found.id, found.tool, found.command) if kind == "item.started" else found
             case "turn.completed", _:
                 yield from tokens(line, "usage.input_tokens", "usage.output_tokens", cumulative=True)
+                yield TurnEnded()
             case (("error" | "turn.failed"), _):  # also "Reconnecting..."; later work clears the failure
                 yield failure(line, "error.message", "message")
+
+    def details(self, failure: Failed, session: str, env: Mapping[str, str]) -> Iterator[StreamEvent]:
+        return turn_details(failure, session, env)
 
 
 class OpenCode(AgentParser):
@@ -158,7 +256,23 @@ class OpenCode(AgentParser):
                 cached = "part.tokens.cache.read", "part.tokens.cache.write"
                 yield from tokens(line, "part.tokens.input", "part.tokens.output", *cached, cost="part.cost")
             case "error":
-                yield failure(line, "error.data.message", "error.message", "error.name", "error")
+                yield self._failed(line)
+
+    def _failed(self, line: dict[str, Any]) -> Failed:
+        """Return the failure of a request, or another one."""
+        status, headers = at(line, "error", "data", "statusCode"), at(line, "error", "data", "responseHeaders")
+        values = (
+            {name: value for name, value in headers.items() if isinstance(value, str)}
+            if isinstance(headers, dict)
+            else {}
+        )
+        resets_at = reset_time(values, datetime.now(UTC), limited=status == RATE_LIMIT)
+        return failure(
+            line,
+            *("error.data.message", "error.message", "error.name", "error"),
+            outage=outage_of(status, resets_at),
+            obstacle=obstacle_of_status(status),
+        )
 
 
 _SESSION = "Conversation ID:"

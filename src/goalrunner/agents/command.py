@@ -6,7 +6,7 @@ import asyncio
 import codecs
 import contextlib
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from goalrunner.agents.external_chat import (
     SHORT_ANSWER,
     ExternalConversation,
     denied,
+    ends_run,
     failed,
     first_lines,
     last_lines,
@@ -28,8 +29,16 @@ from goalrunner.agents.external_chat import (
 from goalrunner.agents.parser import LONGEST_NOISE, Failed, Lines, StreamEvent, TextDelta, clean, object_in
 from goalrunner.agents.turn import Arrival, CommandTurn
 from goalrunner.core.agent_ports import Recorder, RoundReply
-from goalrunner.core.agent_preset import TEXT
-from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError, UsageError
+from goalrunner.core.agent_preset import TEXT, ExitMeaning
+from goalrunner.core.errors import (
+    AgentError,
+    AgentNotInstalled,
+    AgentNotSignedIn,
+    Outage,
+    RecordError,
+    UsageError,
+    one_line,
+)
 from goalrunner.core.events import AgentRan
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Completion, Launcher
@@ -39,6 +48,16 @@ from goalrunner.system.launcher import tail_of
 
 ENDED_EARLY = "ended, because retrying could not help"
 """The recorded end of a process that was stopped after it reported a permanent failure."""
+
+NO_END = "its output ended without a result"
+"""The end of a turn of an agent that should have reported it."""
+
+_LONGEST_ENDING = 160
+
+_OUTAGES: Mapping[ExitMeaning, Outage] = {
+    "limit": Outage("limit", "usage limit"),
+    "overload": Outage("overload", "provider overloaded"),
+}
 
 _LOST = re.compile(r"session|conversation|thread|rollout|chat", re.IGNORECASE)
 """Words of a failure that may mean a lost session. A resumed round that did nothing is repeated in a new one."""
@@ -78,8 +97,25 @@ class Reader:
                 elif shown:
                     yield self._parser.other(clean(shown[:LONGEST_NOISE]))
             except Exception as error:
-                name = type(self._parser).__qualname__
-                raise AgentError(f"the parser {name} failed: {error!r}", "report it to its author") from error
+                raise self._defect(error) from error
+
+    @property
+    def reports_end(self) -> bool:
+        """Whether the output of a finished turn says that the turn is over."""
+        return self._parser is not None and self._parser.reports_end
+
+    def details(self, failure: Failed, session: str, env: Mapping[str, str]) -> list[StreamEvent]:
+        """Return what the agent's own files contain about a failed turn. Raise AgentError if the parser fails."""
+        if self._parser is None:
+            return []
+        try:
+            return list(self._parser.details(failure, session, env))
+        except Exception as error:
+            raise self._defect(error) from error
+
+    def _defect(self, error: Exception) -> AgentError:
+        name = type(self._parser).__qualname__
+        return AgentError(f"the parser {name} failed: {error!r}", "report it to its author")
 
 
 @dataclass(frozen=True)
@@ -157,6 +193,7 @@ class CommandConversation(ExternalConversation):
             raise RecordError(f"cannot write the prompt: {error.strerror}", "free some space") from error
         output, errors = recorder.scratch(".agent.out"), recorder.scratch(".err")
         turn = CommandTurn(agent.name, recorder, self.messages, session)
+        reader = Reader(agent.preset.stream)
         process = asyncio.ensure_future(
             self._launcher.launch(
                 started.argv,
@@ -169,7 +206,7 @@ class CommandConversation(ExternalConversation):
             )
         )
         try:
-            completion = await self._follow(process, output, turn)
+            completion = await self._follow(process, output, reader, turn)
         except BaseException:
             await _stop(process)
             with contextlib.suppress(RecordError):
@@ -180,31 +217,40 @@ class CommandConversation(ExternalConversation):
             self._session = turn.session
             if started.prompt_file is not None:
                 started.prompt_file.unlink(missing_ok=True)
+        if turn.failure is not None:
+            name = turn.session.id if turn.session is not None else ""
+            for event in await asyncio.to_thread(reader.details, turn.failure, name, agent.env):
+                await turn.add(event)
         await turn.end()
         stderr = tail_of(errors)
         how = ENDED_EARLY if completion is None else ending_of(completion)
-        failure = failure_of(agent, turn, completion, how, stderr)
+        meaning = agent.preset.exit_codes.get(completion.exit_code or 0) if completion is not None else None
+        failure = failure_of(agent, turn, completion, how, stderr, meaning)
         is_setup = isinstance(failure, AgentNotInstalled | AgentNotSignedIn)
-        lost = session and failure and not (turn.worked or is_setup) and _LOST.search(f"{failure.message}\n{stderr}")
-        note = NEW_SESSION if lost else ""
-        if completion is not None and failure is None and completion.exit_code != 0:
-            note = f"its program ended with {how}; its last message counts as its answer"
+        is_lost = session and failure and not (turn.worked or ends_run(failure))
+        lost = is_lost and failure and _LOST.search(f"{failure.message}\n{stderr}")
         duration = completion.duration if completion else 0.0
-        ran = AgentRan(agent=agent.name, ending=how, duration=duration, note=note)
+        ran = AgentRan(agent=agent.name, ending=how, duration=duration, note=NEW_SESSION if lost else "")
         await recorder.agent_ran(ran, output, errors)
         if lost:
             self._session = None
             return None
-        if failure is not None:
-            if is_setup and not (turn.calls or turn.reports):
-                recorder.usage("agent", Usage())  # nothing was used
+        if turn.worked or turn.reports:
+            turn.settle()
+        elif is_setup or (failure is not None and failure.outage is not None):
+            recorder.usage("agent", Usage())  # nothing was used
+        if failure is not None and ends_run(failure):
             raise failure
-        turn.settle()
-        return RoundReply(turn.text, "answered", max(1, len(turn.reports)), completion.survivors if completion else ())
+        steps, left = max(1, len(turn.reports)), completion.survivors if completion else ()
+        ending = interruption_of(turn, completion, how, meaning, reports_end=reader.reports_end, failure=failure)
+        if not ending:
+            return RoundReply(turn.text, "answered", steps, left)
+        return RoundReply(turn.answer, "interrupted", steps, left, failure, ending)
 
-    async def _follow(self, process: asyncio.Task[Completion], output: Path, turn: CommandTurn) -> Completion | None:
+    async def _follow(
+        self, process: asyncio.Task[Completion], output: Path, reader: Reader, turn: CommandTurn
+    ) -> Completion | None:
         """Record the output of the process. Return None if it was ended early."""
-        reader = Reader(self.agent.preset.stream)
         async with aclosing(growing_file(output, process)) as pieces:
             async for piece in pieces:
                 turn.arrival = piece.arrival
@@ -226,16 +272,29 @@ def ending_of(completion: Completion) -> str:
 
 
 def failure_of(
-    agent: ExternalAgent, turn: CommandTurn, completion: Completion | None, how: str, stderr: str
+    agent: ExternalAgent,
+    turn: CommandTurn,
+    completion: Completion | None,
+    how: str,
+    stderr: str,
+    meaning: ExitMeaning | None,
 ) -> AgentError | None:
-    """Return the error of a turn without an answer, else None. `completion` is None if the process was ended early."""
+    """Return the error of a turn that failed, else None.
+
+    `completion` is None if the process was ended early; `meaning` is what the preset says about its exit code.
+    """
     if completion and completion.exit_code in NOT_STARTED and not (turn.text or turn.calls):
         return not_installed(agent, completion.error or first_lines(stderr))
-    if completion is None or turn.failure is not None:
-        return failed(agent, turn.failure or "", how, stderr)
+    reported = turn.failure or Failed("")
+    outage, obstacle = reported.outage, reported.obstacle
+    if outage is None and obstacle is None and meaning is not None:
+        outage = _OUTAGES.get(meaning)
+        obstacle = "sign_in" if meaning == "sign_in" else None
+    unread = last_lines(stderr) or last_lines(turn.noise)
+    if completion is None or turn.failure is not None or outage is not None or obstacle is not None:
+        return failed(agent, reported.message or unread, how, stderr, outage=outage, obstacle=obstacle)
     if completion.exit_code is None and completion.error.startswith("output limit"):
         return failed(agent, f"it was cut: {completion.error}", how, stderr)
-    unread = last_lines(stderr) or last_lines(turn.noise)
     if completion.exit_code != 0 and not turn.text:
         return failed(agent, unread, how, stderr)
     if agent.preset.stream != TEXT and not turn.worked:
@@ -244,6 +303,29 @@ def failure_of(
     if idle and len(turn.text) <= SHORT_ANSWER and denied(agent, turn.text + stderr):
         return failed(agent, turn.text, how, stderr)
     return None
+
+
+def interruption_of(
+    turn: CommandTurn,
+    completion: Completion | None,
+    how: str,
+    meaning: ExitMeaning | None,
+    *,
+    reports_end: bool,
+    failure: AgentError | None,
+) -> str:
+    """Return why a turn ended without success, in a few words; empty if it is finished."""
+    if meaning == "turns":
+        return f"the agent reached its limit of turns ({how})"
+    if turn.failure is not None:
+        return turn.failure.ending or one_line(turn.failure.message, _LONGEST_ENDING)
+    if completion is not None and completion.exit_code is None:
+        return completion.error or how
+    if completion is not None and completion.exit_code != 0:
+        return how
+    if failure is not None:
+        return one_line(failure.message, _LONGEST_ENDING)
+    return NO_END if reports_end and not turn.has_ended else ""
 
 
 async def _stop(process: asyncio.Task[Completion]) -> None:

@@ -8,9 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent
+from goalrunner.agents.parser import Obstacle
 from goalrunner.agents.turn import reported_result
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, shortened
+from goalrunner.core.errors import (
+    AgentError,
+    AgentNotInstalled,
+    AgentNotSignedIn,
+    AgentRefused,
+    Outage,
+    shortened,
+)
 from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import AgentSession
 from goalrunner.core.ports import HIDDEN
@@ -148,6 +156,8 @@ _LONGEST_READ = 8_000
 """Characters of a failure's message that are read."""
 _LINES, _COLUMNS = 6, 600
 
+_REFUSED = "choose another model ([agent] model), or top up the account; then goal resume continues the run"
+
 _KEY = re.compile(
     r"\b401\b|unauthori[sz]ed|unauthenticated|authentication[ _-](?:error|fail|required)|invalid authentication"
     r"|(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:[^\W_]{1,40}[ _-]){0,2}"
@@ -157,6 +167,11 @@ _KEY = re.compile(
     re.IGNORECASE,
 )
 """Common messages for a wrong or missing key. Searched in failures only; repetitions are bounded, so it takes no time."""
+
+
+def ends_run(error: AgentError) -> bool:
+    """Return whether the work cannot go on after an error: it has to wait, or no later turn can succeed."""
+    return error.outage is not None or isinstance(error, AgentNotInstalled | AgentNotSignedIn | AgentRefused)
 
 
 def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
@@ -176,18 +191,30 @@ def not_signed_in(agent: ExternalAgent, message: str, how: str = "") -> AgentNot
 
 
 def failed(
-    agent: ExternalAgent, message: str, how: str, errors: str, hint: str = "goal resume continues the run"
+    agent: ExternalAgent,
+    message: str,
+    how: str,
+    errors: str,
+    hint: str = "goal resume continues the run",
+    *,
+    outage: Outage | None = None,
+    obstacle: Obstacle | None = None,
 ) -> AgentError:
     """Return the error for a failure: its message, how the process ended, and the end of its stderr.
 
-    `hint` applies unless the remedy is known: a key, or a hint of the preset.
+    `hint` applies unless the remedy is known: a key, or a hint of the preset. `outage` and `obstacle` are what the agent
+    reports in typed form; without them, a wrong key is recognised by the words of the failure.
     """
     whole = f"{shortened(message, _LONGEST_READ)}\n{errors}"
     said = first_lines(message) or last_lines(errors) or "it printed no message"
-    if denied(agent, whole) or _KEY.search(whole):
+    is_unknown = outage is None and obstacle is None
+    if obstacle == "sign_in" or (is_unknown and (denied(agent, whole) or _KEY.search(whole))):
         return not_signed_in(agent, said, how)
     known = (remedy for text, remedy in agent.preset.hints.items() if text.lower() in whole.lower())
-    return AgentError(f"the agent {agent.name} failed{how and f' ({how})'}: {said}", next(known, hint))
+    failure = f"the agent {agent.name} failed{how and f' ({how})'}: {said}"
+    if obstacle == "refused":
+        return AgentRefused(failure, next(known, _REFUSED))
+    return AgentError(failure, next(known, hint), outage=outage)
 
 
 def denied(agent: ExternalAgent, text: str) -> bool:

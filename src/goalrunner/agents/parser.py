@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import Outage
 from goalrunner.core.messages import at as at
 from goalrunner.core.messages import block_text as block_text
 from goalrunner.core.messages import clean as clean
@@ -138,12 +139,30 @@ class UsageReported:
     """Whether the report is about dollars; False: another event reports them."""
 
 
+Obstacle = Literal["sign_in", "refused"]
+"""Why no later turn can succeed: no valid key or login; or the model or the account is refused."""
+
+
 @dataclass(frozen=True)
 class Failed:
-    """The agent reports a failure. If `ends`, the runner ends the round without waiting for further attempts."""
+    """The agent reports a failure. If `ends`, the runner ends the round without waiting for further attempts.
+
+    `outage` and `obstacle` come from typed fields only, never from a text of the model or of a tool.
+    """
 
     message: str
     ends: bool = False
+    outage: Outage | None = None
+    """Set if the failure passes by itself."""
+    obstacle: Obstacle | None = None
+    """Set if the next turn would fail as well."""
+    ending: str = ""
+    """How the turn ended, in a few words: "error_max_turns"; empty: as the message says."""
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """The agent reports that its turn is over. Without it, the output of an agent that `reports_end` was cut."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +172,9 @@ class Noise:
     text: str
 
 
-StreamEvent = SessionStarted | Text | TextDelta | CallStarted | CallFinished | UsageReported | Failed | Noise
+StreamEvent = (
+    SessionStarted | Text | TextDelta | CallStarted | CallFinished | UsageReported | Failed | TurnEnded | Noise
+)
 
 
 class AgentParser(ABC):
@@ -163,6 +184,8 @@ class AgentParser(ABC):
     """
 
     preset: ClassVar[Preset] = Preset()
+    reports_end: ClassVar[bool] = False
+    """Whether the output of a finished turn contains a `TurnEnded` or a `Failed`."""
 
     @abstractmethod
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
@@ -171,6 +194,10 @@ class AgentParser(ABC):
     def other(self, line: str) -> StreamEvent:
         """Return the event of a line that is not a JSON object."""
         return Noise(line)
+
+    def details(self, failure: Failed, session: str, env: Mapping[str, str]) -> Iterator[StreamEvent]:
+        """Yield what the agent's own files contain about a failed turn of a session. `env` is the agent's environment."""
+        return iter(())
 
 
 LONGEST_NOISE = 2_000
@@ -217,20 +244,35 @@ def result(
 
 
 def tokens(
-    line: Any, given: str, made: str, *cached: str, cumulative: bool = False, cost: str = "", dollars: bool = True
-) -> Iterator[StreamEvent]:
+    line: Any, given: str, made: str, *cached: str, cumulative: bool = False, cost: str = ""
+) -> Iterator[UsageReported]:
     """Yield the tokens at these paths, if there are any. `cached` are tokens that are not part of the input."""
     if first(line, given, made, *cached, *([cost] if cost else [])) is None:
         return
     yield UsageReported(
         input=sum(int(number(first(line, path)) or 0) for path in (given, *cached)),
         output=int(number(first(line, made)) or 0),
-        cost=(number(first(line, cost)) if cost else None) if dollars else 0.0,
+        cost=number(first(line, cost)) if cost else None,
         cumulative=cumulative,
-        dollars=dollars,
     )
 
 
-def failure(line: Any, *paths: str, ends: bool = False) -> Failed:
+def failure(
+    line: Any,
+    *paths: str,
+    ends: bool = False,
+    outage: Outage | None = None,
+    obstacle: Obstacle | None = None,
+    ending: str = "",
+) -> Failed:
     """Return the failure with the first message at these paths, or with the whole line."""
-    return Failed(block_text(first(line, *paths)) or json_of(line)[:LONGEST_NOISE], ends)
+    message = block_text(first(line, *paths)) or json_of(line)[:LONGEST_NOISE]
+    return Failed(message, ends, outage, obstacle, ending)
+
+
+_OBSTACLES: Final[Mapping[int, Obstacle]] = {401: "sign_in", 402: "refused", 404: "refused"}
+
+
+def obstacle_of_status(status: object) -> Obstacle | None:
+    """Return what an HTTP status says about later turns; None if they may succeed."""
+    return _OBSTACLES.get(status) if isinstance(status, int) else None

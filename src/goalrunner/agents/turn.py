@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from goalrunner.agents.parser import (
@@ -16,6 +16,7 @@ from goalrunner.agents.parser import (
     StreamEvent,
     Text,
     TextDelta,
+    TurnEnded,
     UsageReported,
 )
 from goalrunner.core.agent_ports import Recorder, ToolResult
@@ -178,8 +179,10 @@ class CommandTurn(Turn):
         self, agent: str, recorder: Recorder, messages: list[dict[str, Any]], session: AgentSession | None = None
     ) -> None:
         super().__init__(agent, recorder, messages)
-        self.failure: str | None = None
+        self.failure: Failed | None = None
         """A failure that the agent has reported, if no work followed."""
+        self.has_ended = False
+        """Whether the agent has reported the end of its turn."""
         self.noise = ""
         """The last output that was not understood."""
         self.session = session
@@ -193,11 +196,17 @@ class CommandTurn(Turn):
         """Usage that is not yet recorded."""
 
     @property
+    def answer(self) -> str:
+        """The last message; empty if it is the failure, which some agents print as a message too."""
+        is_failure = self.failure is not None and self.failure.message.strip() == self.text.strip()
+        return "" if is_failure else self.text
+
+    @property
     def worked(self) -> bool:
         """Whether the agent has written a message, called a tool or used tokens."""
         return bool(self.text or self.calls or self.tokens)
 
-    async def add(self, event: StreamEvent) -> None:
+    async def add(self, event: StreamEvent) -> None:  # noqa: C901  one arm per event
         """Record one event."""
         if isinstance(event, CallStarted | CallFinished | Failed):
             self.flush()
@@ -221,7 +230,9 @@ class CommandTurn(Turn):
             case UsageReported():
                 self._count(event)
             case Failed(message=message):
-                self.failure = shortened(message, _LONGEST_NOISE)
+                self.failure = replace(event, message=shortened(message, _LONGEST_NOISE))
+            case TurnEnded():
+                self.has_ended = True
             case Noise(text=text):
                 self.noise = f"{self.noise}{text}\n"[-_LONGEST_NOISE:]
 
@@ -233,9 +244,9 @@ class CommandTurn(Turn):
             await self.finish(name, ("interrupted",))
 
     def settle(self) -> None:
-        """Record the usage of a turn that ended with an answer. Usage that was not reported is unknown.
+        """Record the usage of a turn that ended. Usage that was not reported is unknown.
 
-        The usage of a turn that failed or was interrupted is estimated when the run is resumed.
+        The usage of a turn that the runner interrupted is estimated when the run is resumed.
         """
         has_price = any(report.dollars and report.cost is not None for report in self.reports)
         missing = Usage()

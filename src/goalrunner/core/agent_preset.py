@@ -22,6 +22,10 @@ BudgetName = Literal["tokens", "cost_usd"]
 Scope = Literal["turn", "session"]
 """What a reported number covers: one turn, or the session so far."""
 
+ExitMeaning = Literal["limit", "overload", "turns", "sign_in"]
+"""What an exit code of an agent's program means: a usage or rate limit, a failure of the provider that passes, a limit of
+turns, or no valid key or login."""
+
 PLACEHOLDERS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
 """Names that the words of a command may contain in braces."""
 
@@ -68,6 +72,9 @@ def _home_path(path: str) -> str:
 
 Command = Annotated[tuple[fields.String, ...], AfterValidator(_command)]
 HomePath = Annotated[fields.Line, AfterValidator(_home_path)]
+
+
+ExitCodeNumber = Annotated[int, Field(ge=1, le=255)]
 
 
 TEXT = "text"
@@ -157,6 +164,8 @@ class Preset(Frozen):
     """What to type if it has neither key nor login."""
     denied: tuple[fields.Text, ...] = ()
     """Texts of failures that mean a wrong or missing key."""
+    exit_codes: dict[ExitCodeNumber, ExitMeaning] = Field({})
+    """Exit codes that say why it ended: { 75 = "limit" }; also "overload", "turns" (its own limit) and "sign_in"."""
     hints: dict[fields.Text, fields.Line] = Field({})
     """Text of a failure -> what to type next; case is ignored."""
     judge: JudgeCommand = Field(default_factory=JudgeCommand)

@@ -41,6 +41,8 @@ class RunRound:
     """What happened while the run was interrupted, if anything."""
     ended: tuple[str, ...] = ()
     """Names of processes that the agent left running, and the runner ended."""
+    ending: str = ""
+    """Why the agent's last turn ended early; empty: it did not."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ def _retry(state: RunState) -> RunRound:
 
 
 def _round(state: RunState, kind: PromptKind, number: int, feedback: str | None = None) -> RunRound:
-    return RunRound(kind, number, feedback, state.interruption, state.lingering)
+    return RunRound(kind, number, feedback, state.interruption, state.lingering, state.ending)
 
 
 def _feedback(state: RunState) -> str | None:

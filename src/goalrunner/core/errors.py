@@ -194,6 +194,10 @@ class AgentNotSignedIn(AgentError):
     stop_reason = "authentication"
 
 
+class AgentRefused(AgentError):
+    """The provider refuses the model or the account of an external agent, also in later turns."""
+
+
 class ModelError(GoalError):
     """A model call failed, and retrying does not help."""
 

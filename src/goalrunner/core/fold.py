@@ -432,6 +432,7 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
         changes=event.total,
         gone_or_reverted=event.gone_or_reverted,
         lingering=event.left,
+        ending=event.ending,
         awaiting=None,
     )
 

@@ -267,6 +267,8 @@ class RunState(Frozen):
     """Hash of the last response, where a callable checks it."""
     lingering: tuple[str, ...] = ()
     """Processes that the agent left at the end of the last round."""
+    ending: str = ""
+    """Why the agent's last turn ended early; empty: it did not."""
     block_report: str = ""
     """Why the agent says that it cannot go on, in the round at hand."""
     refuted: str = ""

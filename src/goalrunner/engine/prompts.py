@@ -50,6 +50,8 @@ ENDED = """\
 The runner ended these processes, which you left running: {names}. Checks run without them. If a check needs one of
 them, let the check start it: in a fixture, or in the script that the check runs."""
 
+CUT_SHORT = "Your last turn ended before you had finished: {ending}. Its results so far count."
+
 REMEMBERED = """Remembered from earlier runs. None of it is evidence, and it may be out of date: check it before you rely on it.
 """
 
@@ -84,7 +86,8 @@ class Prompts:
         if kind in ("retry", "stalled", "neutral") and not self.goal.preserve_context:
             text = f"{self._first()}\n\n{text}"
         ended = ENDED.format(names=some(brief.ended)) if brief.ended and kind in ("retry", "stalled", "neutral") else ""
-        return "\n\n".join(part for part in (_interruption(brief.interruption), text, ended) if part)
+        cut = CUT_SHORT.format(ending=brief.ending) if brief.ending and kind != "resumed" else ""
+        return "\n\n".join(part for part in (_interruption(brief.interruption), cut, text, ended) if part)
 
     def _again(self, brief: RunRound) -> str:
         """Return the message of a round that is not the first one. Braces in the values stay as they are."""

@@ -83,6 +83,8 @@ def _work_lines(event: events.Event) -> Iterator[ReportLine]:
             if event.reason == "max_steps":
                 calls = figures.count(event.steps, "model call")
                 yield _warning("agent", f"turn ended after {calls}; the limit is [agent] max_steps")
+            elif event.ending:
+                yield _warning("agent", f"turn ended: {event.ending}")
             if event.left:
                 names = some([cut(printable_line(name), _LONGEST_NAME) for name in event.left], _NAMED)
                 yield _warning("agent", f"processes that it left running were ended: {names}")

@@ -104,18 +104,13 @@ async def test_a_session_that_the_agent_lost_is_replaced_by_a_fresh_one(
 @pytest.mark.parametrize(
     ("body", "kind", "said"),
     [
-        ('say("error", message="quota exceeded")', AgentError, "quota exceeded"),
-        ('say("text", text="API Error")\nsay("error", message="overloaded")', AgentError, "overloaded"),
-        ('say("usage", input=0, output=0)', AgentError, "its output could not be parsed"),
-        ('print("Error: boom", file=sys.stderr)', AgentError, "Error: boom"),
-        ('say("call", id="1", tool="x")\nsys.exit(3)', AgentError, "exit 3"),
         ('say("error", message="401 Unauthorized")', AgentNotSignedIn, "401"),
         ('say("text", text="Please run double login")', AgentNotSignedIn, "run double login"),
         ('print("invalid api key", file=sys.stderr); sys.exit(1)', AgentNotSignedIn, "invalid api key"),
         ("sys.exit(127)", AgentNotInstalled, "cannot be started"),
     ],
 )
-async def test_an_error_is_no_answer_whatever_the_exit_code(
+async def test_what_the_next_turn_cannot_change_is_an_error(
     tmp_path: Path, recorder: MemoryRecorder, body: str, kind: type[AgentError], said: str
 ) -> None:
     with pytest.raises(AgentError) as caught:
@@ -125,18 +120,30 @@ async def test_an_error_is_no_answer_whatever_the_exit_code(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("body", "text", "ending", "said"),
+    [
+        ('say("error", message="context too long")', "", "context too long", "context too long"),
+        ('say("text", text="fixed")\nsay("error", message="overloaded")', "fixed", "overloaded", "overloaded"),
+        ('say("text", text="overloaded")\nsay("error", message="overloaded")', "", "overloaded", "overloaded"),
+        ('say("usage", input=0, output=0)', "", "could not be parsed", "could not be parsed"),
+        ('print("Error: boom", file=sys.stderr)', "", "boom", "Error: boom"),
+        ('say("call", id="1", tool="x")\nsys.exit(3)', "", "exit 3", "exit 3"),
+        ('say("text", text="done")\nsys.exit(3)', "done", "exit 3", ""),
+    ],
+)
+async def test_another_failure_interrupts_the_turn(
+    tmp_path: Path, recorder: MemoryRecorder, body: str, text: str, ending: str, said: str
+) -> None:
+    reply = await conversation(tmp_path, preset(tmp_path, body)).send("do it", recorder)
+    assert (reply.reason, reply.text) == ("interrupted", text)
+    assert ending in reply.ending
+    assert said in (reply.failure.message if reply.failure else "")
+
+
 async def test_an_error_that_work_follows_is_none(tmp_path: Path, recorder: MemoryRecorder) -> None:
     chosen = preset(tmp_path, 'say("error", message="reconnecting 1/5")\nsay("text", text="done")')
     assert (await conversation(tmp_path, chosen).send("do it", recorder)).text == "done"
-
-
-async def test_a_message_before_a_bad_exit_is_an_answer_and_the_exit_is_noted(
-    tmp_path: Path, recorder: MemoryRecorder
-) -> None:
-    chosen = preset(tmp_path, 'say("text", text="done")\nsys.exit(3)')
-    assert (await conversation(tmp_path, chosen).send("do it", recorder)).text == "done"
-    (ran,) = recorder.runs
-    assert (ran.ending, "exit 3" in ran.note) == ("exit 3", True)
 
 
 async def test_a_silent_script_is_an_agent(tmp_path: Path, recorder: MemoryRecorder) -> None:

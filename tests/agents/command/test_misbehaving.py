@@ -128,21 +128,20 @@ async def test_odd_output_costs_nothing_but_itself(tmp_path: Path, recorder: Mem
     assert [run.ending for run in recorder.runs] == ["exit 0"]
 
 
-async def test_a_crash_without_a_message_is_an_error_and_one_after_a_message_is_noted(
-    tmp_path: Path, recorder: MemoryRecorder
-) -> None:
-    crash = "os.kill(os.getpid(), 9)"
-    with pytest.raises(AgentError, match="killed by SIGKILL"):
-        await conversation(tmp_path, preset(tmp_path, crash)).send("do it", recorder)
-    talk = conversation(tmp_path, preset(tmp_path, f"say('text', text='half')\n{crash}"))
-    assert (await talk.send("do it", recorder)).text == "half"
-    assert "killed by SIGKILL" in recorder.runs[-1].note
+@pytest.mark.parametrize("said", ["", "half"])
+async def test_a_crash_interrupts_the_turn(tmp_path: Path, recorder: MemoryRecorder, said: str) -> None:
+    body = f"say('text', text={said!r})\nos.kill(os.getpid(), 9)"
+    reply = await conversation(tmp_path, preset(tmp_path, body)).send("do it", recorder)
+    assert (reply.text, reply.reason, reply.ending) == (said, "interrupted", "killed by SIGKILL")
+    assert (reply.failure is None) == bool(said)
 
 
 async def test_an_agent_that_never_stops_printing_is_cut(tmp_path: Path, recorder: MemoryRecorder) -> None:
     body = "say('text', text='begun')\nwhile True: sys.stdout.write('x' * 100_000 + '\\n')"
-    with pytest.raises(AgentError, match="output limit of 3 MB"):
-        await conversation(tmp_path, preset(tmp_path, body), ProcessLauncher(3_000_000)).send("do it", recorder)
+    reply = await conversation(tmp_path, preset(tmp_path, body), ProcessLauncher(3_000_000)).send("do it", recorder)
+    assert (reply.text, reply.reason) == ("begun", "interrupted")
+    assert "output limit of 3 MB" in reply.ending
+    assert isinstance(reply.failure, AgentError)
 
 
 async def test_no_round_begins_without_a_budget(tmp_path: Path) -> None:
@@ -201,6 +200,6 @@ async def test_a_failure_that_its_preset_knows_comes_with_what_to_type(
 ) -> None:
     known = preset(tmp_path, 'say("error", message="cannot be used with ROOT privileges")')
     known = known.model_copy(update={"hints": {"root privileges": "run it as another user"}})
-    with pytest.raises(AgentError) as error:
-        await conversation(tmp_path, known).send("do it", recorder)
-    assert error.value.hint == "run it as another user"
+    reply = await conversation(tmp_path, known).send("do it", recorder)
+    assert reply.failure is not None
+    assert reply.failure.hint == "run it as another user"

@@ -21,6 +21,7 @@ from goalrunner.agents.parser import (
     StreamEvent,
     Text,
     TextDelta,
+    TurnEnded,
     UsageReported,
 )
 from goalrunner.core.errors import AgentError, UsageError
@@ -59,7 +60,7 @@ def test_a_session_may_be_named_between_the_lines_of_json() -> None:
     assert read("plain", b"Session: s-1\n") == [Noise("Session: s-1")]
 
 
-def test_cached_tokens_are_added_and_dollars_of_another_event_are_not_unknown() -> None:
+def test_cached_tokens_are_added() -> None:
     usage = {
         "input_tokens": 3,
         "output_tokens": 4,
@@ -67,8 +68,8 @@ def test_cached_tokens_are_added_and_dollars_of_another_event_are_not_unknown() 
         "cache_creation_input_tokens": 20,
     }
     assert read("claude", {"type": "result", "usage": usage, "total_cost_usd": 0.5}) == [
-        UsageReported(input=33, output=4, cost=0.0, dollars=False),
-        UsageReported(cost=0.5, cumulative=True, tokens=False),
+        UsageReported(input=33, output=4, cost=0.5),
+        TurnEnded(),
     ]
 
 
@@ -79,7 +80,7 @@ def test_an_implausible_count_is_zero(value: object) -> None:
 
 
 def test_a_flag_must_be_true() -> None:
-    assert read("claude", {"type": "result", "is_error": 1, "result": "x"}) == []
+    assert read("claude", {"type": "result", "is_error": 1, "result": "x"}) == [TurnEnded()]
     assert read("claude", {"type": "result", "is_error": True, "result": "x"}) == [Failed("x")]
 
 

@@ -20,6 +20,7 @@ from goalrunner.agents.parser import (
     TextDelta,
     UsageReported,
 )
+from goalrunner.core.errors import Outage
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -49,6 +50,14 @@ def texts(found: list[StreamEvent]) -> list[str]:
     return [text for text in said if text]
 
 
+def plain(value: object) -> object:
+    """Return a value as JSON has it."""
+    if isinstance(value, Outage):
+        fields = {**dataclasses.asdict(value), "resets_at": value.resets_at and value.resets_at.isoformat()}
+        return {name: one for name, one in fields.items() if one}
+    return value
+
+
 @pytest.mark.parametrize(("sample", "expected"), json.loads((SAMPLES / "events.json").read_text()).items())
 def test_every_event_of_a_sample_is_as_recorded(sample: str, expected: list[list[object]]) -> None:
     """The file holds the type of each event, and its fields that are not the default."""
@@ -56,7 +65,7 @@ def test_every_event_of_a_sample_is_as_recorded(sample: str, expected: list[list
         [
             type(event).__name__,
             {
-                field.name: getattr(event, field.name)
+                field.name: plain(getattr(event, field.name))
                 for field in dataclasses.fields(event)
                 if getattr(event, field.name) != field.default
             },
@@ -101,16 +110,6 @@ def test_totals_are_marked_as_such(name: str) -> None:
     assert first.cumulative == (second.input == 2 * first.input)
 
 
-def test_dollars_of_claude_are_totals_although_its_tokens_are_not() -> None:
-    (tokens, dollars), (tokens_after, dollars_after) = (
-        [one for one in events("claude", sample) if isinstance(one, UsageReported)] for sample in ("round", "resume")
-    )
-    assert (tokens.input, tokens.cost, tokens.cumulative) == (tokens_after.input, 0.0, False)
-    assert (dollars.input, dollars.cumulative) == (0, True)
-    assert dollars.cost is not None
-    assert dollars_after.cost == pytest.approx(2 * dollars.cost)
-
-
 @pytest.mark.parametrize(
     ("name", "sample"),
     [
@@ -136,7 +135,7 @@ def test_a_wrong_key_that_is_tried_on_and_on_ends_the_round() -> None:
     """At the third try: a login that has run out is renewed after a first refusal."""
     found = events("claude", "gateway")
     (broke,) = [one for one in found if isinstance(one, Failed)]
-    assert broke == Failed("authentication_failed", ends=True)
+    assert broke == Failed("authentication_failed", ends=True, obstacle="sign_in")
     assert found.index(broke) == 1
     assert any(word in broke.message for word in parser_class("claude").preset.denied)
 

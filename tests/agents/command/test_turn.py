@@ -157,11 +157,11 @@ async def test_no_tool_passes_for_what_the_runner_saw(tmp_path: Path) -> None:
 
 
 async def test_an_error_stands_until_work_follows(tmp_path: Path) -> None:
-    assert (await turned(tmp_path, Text("a"), Failed("x")))[0].failure == "x"
+    assert (await turned(tmp_path, Text("a"), Failed("x")))[0].failure == Failed("x")
     assert (await turned(tmp_path, Failed("x"), Text("a")))[0].failure is None
     assert (await turned(tmp_path, Failed("x"), TextDelta("a")))[0].failure is None
     assert (await turned(tmp_path, CallStarted("1", "a"), Failed("x"), CallFinished("1")))[0].failure is None
-    assert (await turned(tmp_path, Failed("x"), UsageReported(1, 1)))[0].failure == "x"
+    assert (await turned(tmp_path, Failed("x"), UsageReported(1, 1)))[0].failure == Failed("x")
 
 
 async def test_a_message_without_end_is_kept_in_part(tmp_path: Path) -> None:
