@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.cli.main import main
 from tests.support.forking import goal
 from tests.support.programs import ASKING_PRESET, Programs, asking, goal_environment
 
@@ -19,6 +20,17 @@ agent = "ours"
 [agents.ours]
 argv = ["asking", "{args}"]
 acp = ["asking-acp"]
+"""
+
+
+LIMITED = """
+objective = "x"
+validator = "false"
+[agent]
+use = "command"
+command = "true"
+[budget]
+allow_unenforced = ["tokens"]
 """
 
 
@@ -135,3 +147,25 @@ def test_built_in_agents_fit_into_eighty_columns(tmp_path: Path) -> None:
     table = told.out.partition("\n\n")[0].splitlines()
     assert "FROM" not in table[0]
     assert max(map(len, table)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ((), "10 rounds · 4 h (default; --timeout inf lifts it) · no budget"),
+        (("--timeout", "inf"), "10 rounds · no timeout · no budget"),
+        (("--timeout", "2h"), "10 rounds · 2 h · no budget"),
+        (("--tokens", "1000"), "10 rounds · no timeout · 1,000 tokens"),
+    ],
+)
+def test_the_timeout_of_an_external_agent_is_said_with_what_lifts_it(
+    options: tuple[str, ...],
+    limits: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "goal.toml").write_text(LIMITED)
+    assert main(["run", "goal.toml", "--dry-run", *options]) == 0
+    assert f"limits     {limits}\n" in capsys.readouterr().out

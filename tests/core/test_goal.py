@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, JudgeConfig, ValidatorSpec
+from goalrunner.goalfile.loading import dump_goal, load_goal_text
 
 
 def test_the_short_forms_of_a_goal_file_work_in_python() -> None:
@@ -52,3 +54,27 @@ def test_the_message_of_a_wrong_value_does_not_show_the_value() -> None:
     with pytest.raises(ValidationError) as refused:
         AgentConfig(api_key_env="sk-secret-1")
     assert "sk-secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({"agent": "claude"}, 14_400.0),
+        ({"agent": ["claude", "codex"]}, 14_400.0),
+        ({"agent": {"use": "command", "command": ["sh", "-c", "true"]}}, 14_400.0),
+        ({"agent": "claude", "max_iterations": 3}, 14_400.0),
+        ({"agent": "claude", "timeout": "30m"}, 1_800.0),
+        ({"agent": "claude", "timeout": math.inf}, None),
+        ({"agent": "claude", "timeout": None}, None),
+        ({"agent": "claude", "budget": {"tokens": 1_000}}, None),
+        ({"agent": "claude", "budget": {"cost_usd": 1.0}}, None),
+        ({"model": "openai/gpt-5"}, None),
+    ],
+)
+def test_an_external_agent_without_timeout_and_budget_has_four_hours(
+    fields: dict[str, Any], seconds: float | None
+) -> None:
+    goal = Goal(objective="Do it.", validator="true", **fields)
+    assert goal.timeout == seconds
+    again = load_goal_text(dump_goal(goal), "goal.toml", {}, {})
+    assert again.timeout == seconds

@@ -105,7 +105,8 @@ def test_limits_name_what_is_not_limited() -> None:
         figures.limits({"max_iterations": 1, "tokens": 200_000, "cost_usd": 2.5})
         == "1 round · no timeout · 200,000 tokens · $2.50"
     )
-    assert figures.limits({}) == "no round limit · no timeout · no budget"
+    assert figures.limits({"timeout": 60}, "default") == "no round limit · 1 min (default) · no budget"
+    assert figures.limits({}, "default") == figures.limits({}) == "no round limit · no timeout · no budget"
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ class Goal(Frozen):
     max_iterations: fields.CountLimit = tables.DEFAULT_MAX_ITERATIONS
     """inf: no limit."""
     timeout: fields.DurationLimit = None
-    """Seconds of active time; inf: no limit."""
+    """Seconds of active time; inf: no limit. Default with an external agent and no budget: 4 hours."""
     agent: _Agent = Field(default_factory=tables.AgentConfig)
     judge: _Judge = Field(default_factory=tables.JudgeConfig)
     critic: _Critic = Field(default_factory=CriticConfig)
@@ -206,6 +206,13 @@ class Goal(Frozen):
                 "model": table.pop("model"),
             }
         return table
+
+    @model_validator(mode="after")
+    def _with_default_timeout(self) -> Goal:
+        """Limit a run of an external agent for which the goal names neither a timeout, which may be inf, nor a budget."""
+        if "timeout" not in self.model_fields_set and self.agent.external and not self.budget.limited:
+            object.__setattr__(self, "timeout", tables.DEFAULT_EXTERNAL_TIMEOUT)
+        return self
 
     @property
     def model_tables(self) -> dict[Account, ModelTable]:

@@ -91,6 +91,8 @@ BUILTIN = "builtin"
 """The name of the built-in agent."""
 
 DEFAULT_MAX_ITERATIONS = 10
+DEFAULT_EXTERNAL_TIMEOUT = 4 * 3600.0
+"""Seconds of active time of a run whose agent is external and whose goal names no timeout and no budget."""
 DEFAULT_MAX_STEPS = 100
 DEFAULT_VALIDATOR_TIMEOUT = 600.0
 DEFAULT_AUDIT_TOKENS = 12_000

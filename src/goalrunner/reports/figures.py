@@ -122,12 +122,16 @@ def age(then: str, now: datetime) -> str:
     return f"{count(int(seconds // _DAY), 'day')} ago"
 
 
-def limits(values: Mapping[str, float | None]) -> str:
-    """Return the limits of a run, by name: "10 rounds · 30 min · no budget"; None is no limit."""
+def limits(values: Mapping[str, float | None], about_timeout: str = "") -> str:
+    """Return the limits of a run, by name: "10 rounds · 30 min · no budget"; None is no limit.
+
+    `about_timeout` follows the timeout in brackets.
+    """
     rounds, timeout, tokens, cost = (values.get(name) for name in ("max_iterations", "timeout", "tokens", "cost_usd"))
+    remark = f" ({about_timeout})" if about_timeout else ""
     parts = [
         count(int(rounds), "round") if rounds is not None else "no round limit",
-        span(timeout) if timeout is not None else "no timeout",
+        f"{span(timeout)}{remark}" if timeout is not None else "no timeout",
         *([count(int(tokens), "token")] if tokens is not None else []),
         *([dollars(cost)] if cost is not None else []),
     ]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from goalrunner.core import events
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN, Approvals, ValidatorSpec
+from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN, DEFAULT_EXTERNAL_TIMEOUT, Approvals, ValidatorSpec
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, ReportLine, StepLine, facts, home_path, known, model_name
-from goalrunner.reports.steps import event_lines, gone_lines, message_step, near_limits, used_text
+from goalrunner.reports.layout import WARNED, Fact, ReportLine, StepLine, facts, home_path, known, model_name
+from goalrunner.reports.status import gone_text, restoring_command
+from goalrunner.reports.steps import event_lines, message_step, near_limits, used_text
 
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
 """The warning at the start of a run without any limit."""
@@ -33,7 +35,7 @@ def start_lines(state: RunState, place: str, started: events.RunStarted | None =
         yield from known(
             {
                 "critic": _with_minimum(plan.critic.name, plan.critic.threshold) if plan.critic else "",
-                "limits": figures.limits(vars(plan)),
+                "limits": _limits(vars(plan), is_external=state.external),
                 "checks": started.checks,
                 "approvals": waits_for(plan.approvals, state.goal.risk_class),
                 "continues": started.continues and f"the conversation of {started.continues}",
@@ -43,6 +45,13 @@ def start_lines(state: RunState, place: str, started: events.RunStarted | None =
             yield UNLIMITED
         yield from (Fact("note", note, tone="warn") for note in started.notes)
     yield from _recorded_lines(state.models)
+
+
+def _limits(values: Mapping[str, Any], *, is_external: bool) -> str:
+    """Return the limits, and how to lift a timeout that is the default of external agents."""
+    has_budget = any(values[name] is not None for name in ("tokens", "cost_usd"))
+    is_default = is_external and not has_budget and values["timeout"] == DEFAULT_EXTERNAL_TIMEOUT
+    return figures.limits(values, "default; --timeout inf lifts it" if is_default else "")
 
 
 def _workspace(path: str, place: str) -> str:
@@ -91,7 +100,7 @@ def resolved_lines(
         "agent": agent or goal.agent.model,
         "judge": _with_minimum(judge, goal.judge.minimum_score) if goal.has_judge else _NO_JUDGE,
         "critic": _with_minimum(critic.command, critic.threshold) if critic.command else "",
-        "limits": figures.limits({**vars(goal), **vars(goal.budget)}),
+        "limits": _limits({**vars(goal), **vars(goal.budget)}, is_external=goal.agent.external),
     }
     yield from known(rows, whole=True)
     yield from facts("checks", map(_validator, goal.validators), whole=True)
@@ -162,7 +171,10 @@ class Narrative:
                 self._finished = event
                 if self._words and self.message:
                     lines += map(self.labelled, message_step(self._words(self.message)))
-                lines += map(self.labelled, gone_lines(state.goal.run_id, event.gone_or_reverted, is_step=True))
+                if paths := event.gone_or_reverted:
+                    step = StepLine("files", WARNED, remark=gone_text(paths), tone="warn")
+                    lines.append(self.labelled(step))
+                    lines.append(Fact("", restoring_command(state.goal.run_id, paths), whole=True))
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
             case events.RunEnded() if state.round > 1:  # of an only round, the run's last line shows the same

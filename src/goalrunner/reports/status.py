@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from goalrunner.core.errors import quoted_list, ways_on
+from goalrunner.core.errors import quoted_list, some, ways_on
 from goalrunner.core.labels import EXPLANATIONS, Label, label_in
 from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
@@ -25,7 +25,6 @@ from goalrunner.reports.layout import (
     output_lines,
     printable_line,
 )
-from goalrunner.reports.steps import gone_lines
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import ApprovalRow, GoalOutcome
@@ -37,6 +36,8 @@ _OF_THE_FILE = ("validator_missing", "model_not_found")
 _NOT_EDITABLE = "; not editable)"
 _NAMED = 3
 """Paths that a command names."""
+_GONE = 5
+"""Paths that are gone or reverted and that are named."""
 _REPLACED = ("goal approve ", "goal answer ", "goal resume ")
 _UNMATCHED = ("protect: ", "editable: ")
 """Beginnings of notes about patterns that match no file."""
@@ -245,6 +246,25 @@ def next_steps(summary: RunSummary) -> Iterator[Fact]:
     if summary.run_id and summary.status != "complete":
         for label, command in list(_commands(summary)) or [("details", f"goal show {summary.run_id}")]:
             yield Fact(label, command, whole=True)
+
+
+def gone_lines(run_id: str, paths: Sequence[str]) -> Iterator[Fact]:
+    """Yield which files of the start are gone or reverted, and the command that restores them; none without paths."""
+    if paths:
+        yield Fact("files", gone_text(paths), "warn")
+        yield Fact("", restoring_command(run_id, paths), whole=True)
+
+
+def gone_text(paths: Sequence[str]) -> str:
+    """Return which files with uncommitted content at the start are gone or reverted."""
+    names = some([printable_line(path) for path in paths], _GONE)
+    return f"gone or reverted since the start, and not committed then: {names}"
+
+
+def restoring_command(run_id: str, paths: Sequence[str]) -> str:
+    """Return the command that restores the first of these paths as they were at the start."""
+    options = " ".join(f"--path {shlex.quote(path)}" for path in paths[:_GONE])
+    return f"goal restore {run_id} 0 {options}"
 
 
 def message_lines(message: str) -> Iterator[Fact]:

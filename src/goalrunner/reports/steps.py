@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from goalrunner.core import events
@@ -43,20 +42,6 @@ def event_lines(event: events.Event) -> Iterator[ReportLine]:
     """Yield the lines of an event; most events have none."""
     for part in (_work_lines, _check_lines, _judge_lines, _person_lines):
         yield from part(event)
-
-
-def gone_lines(run_id: str, paths: Sequence[str], *, is_step: bool = False) -> Iterator[ReportLine]:
-    """Yield which files of the start are gone or reverted, and the command that restores them; none without paths.
-
-    `is_step`: the first line is a step of a round.
-    """
-    if not paths:
-        return
-    names = some([cut(printable_line(path), LONGEST_WORDS) for path in paths], _NAMED)
-    options = " ".join(f"--path {shlex.quote(path)}" for path in paths[:_NAMED])
-    text = f"gone or reverted since the start, and not committed then: {names}"
-    yield _warning("files", text) if is_step else Fact("files", text, "warn")
-    yield Fact("", f"goal restore {run_id} 0 {options}", whole=True)
 
 
 def _warning(name: str, remark: str) -> StepLine:
