@@ -249,9 +249,10 @@ def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
 def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:
     text = printable_line(fact.text)
     parts = [cut(text, _LONGEST)]
+    name = pad(f"{fact.label} ", LABEL_COLUMNS)
     if columns is not None and not fact.whole:
-        parts = wrap(text, columns - LABEL_COLUMNS, _MOST_ROWS)
-    label = Piece(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
+        parts = wrap(text, columns - width(name), _MOST_ROWS)
+    label = Piece(name, fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
     return [[label, Piece(parts[0])], *([Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
 
 
