@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.core.decision import RunRound, ScoreRound, decide
+from goalrunner.core.decision import RunRound, ScoreRound, Wait, decide
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.fold import apply
@@ -52,6 +52,9 @@ def tool(number: int) -> events.ToolResultRecorded:
 
 GREEN = ValidatorResult(name="tests", passed=True)
 RED = ValidatorResult(name="tests", passed=False)
+WORK_FAILED = events.WorkFailed(
+    account="agent", kind="limit", reason="limit", stop_reason=StopReason.AGENT_FAILED, message="it failed"
+)
 OTHER = Snapshot(id="b" * 64, tree="b" * 64)
 
 SOME = st.lists(
@@ -88,6 +91,12 @@ SOME = st.lists(
             events.AuditFailed(round=1, kind="transport", detail="no answer"),
             events.VerdictRecorded(round=1, verdict=unsatisfied("more")),
             events.QuestionOpened(question="which?"),
+            *(WORK_FAILED.model_copy(update={"account": account}) for account in ("agent", "judge", "critic")),
+            events.WaitStarted(account="agent", kind="limit", reason="limit", until="2026-01-01T01:00:00+00:00"),
+            events.WaitStarted(account="judge", kind="retry", reason="529", until="2026-01-01T00:00:02+00:00"),
+            events.WaitEnded(deadline_at="2026-01-01T02:00:00+00:00"),
+            events.AgentSwitched(round=1, index=1, agent="codex", before="claude", reason="limit"),
+            events.LimitReached(end=events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late")),
             events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late"),
         ]
     ),
@@ -132,6 +141,17 @@ def test_a_critic_asks_for_no_more_refinements_than_its_rule_allows(happened: li
         assert state.refinements == 0
     if isinstance(step, ScoreRound):
         assert state.critique is None
+
+
+@given(SOME)
+def test_a_wait_follows_a_failure_and_both_are_over_together(happened: list[Event]) -> None:
+    state = fold(*happened)
+    if happened and isinstance(happened[-1], events.WaitEnded):
+        assert (state.wait, state.failure) == (None, None)
+    if state.wait is not None and state.phase is not Phase.ENDED:
+        step = decide(state)
+        assert isinstance(step, Wait)
+        assert step.begun
 
 
 @given(SOME)

@@ -289,7 +289,7 @@ async def test_validators_that_cannot_run_once_are_run_again(tmp_path: Path) -> 
 async def test_a_run_that_is_resumed_runs_validators_again_that_could_not_run(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ran(GONE), ran(GONE))
     await bench.drive()
-    state = fold.resumed(bench.run.state, events.RunResumed(plan=bench.plan, version="0"))
+    state = fold.resumed(bench.run.state, events.RunResumed(plan=bench.plan, version="0"), "2026-01-01T00:00:00+00:00")
     assert (state.phase, state.obstacle, state.obstacles) == (Phase.WORKED, "", 0)
 
 

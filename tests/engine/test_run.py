@@ -19,6 +19,7 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
+from goalrunner.records.files import SystemClock
 from goalrunner.testing import (
     ScriptedConversation,
     ScriptedJudge,
@@ -45,6 +46,7 @@ class Bench:
         log: MemoryLog | None = None,
         plan: events.RunRules | None = None,
         artifacts: MemoryArtifacts | None = None,
+        clock: SystemClock | None = None,
     ) -> None:
         self.goal = goal or Goal(objective="make it work")
         self.log = log or MemoryLog()
@@ -57,7 +59,7 @@ class Bench:
             log=self.log,
             transcript=MemoryTranscript(),
             artifacts=artifacts or MemoryArtifacts(),
-            clock=ManualClock(),
+            clock=clock or ManualClock(),
             workspace=tmp_path,
             scratch=lambda suffix: tmp_path / f"scratch-{next(numbers)}{suffix}",
         )

@@ -40,6 +40,7 @@ baseline = "any"
 stall_rounds = 3
 max_iterations = 10
 timeout = inf
+wait = 0.0
 
 [agent]
 use = "builtin"

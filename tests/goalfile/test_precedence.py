@@ -69,6 +69,11 @@ def test_a_number_on_the_command_line_is_text_and_counts_as_a_number(written: ob
     assert resolve_goal({}, {**OPTIONS, "timeout": written}, {}).timeout == seconds
 
 
+@pytest.mark.parametrize(("written", "seconds"), [("0", 0), ("6h", 21_600), (0, 0), ("inf", None)])
+def test_a_run_may_wait_from_no_time_on(written: object, seconds: float | None) -> None:
+    assert resolve_goal({}, {**OPTIONS, "wait": written}, {}).wait == seconds
+
+
 def test_a_bad_option_or_variable_is_named_by_its_own_name() -> None:
     options = {
         "timeout": "soon",

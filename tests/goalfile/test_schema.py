@@ -55,7 +55,8 @@ def test_the_schema_accepts_the_goal_files_of_the_examples(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["timeout = inf", "timeout = 90", "timeout = '1h 30m'", "max_iterations = inf", "budget.cost_usd = 0.5", "agent = 'claude'",
+    ["wait = 0", "wait = inf",
+     "timeout = inf", "timeout = 90", "timeout = '1h 30m'", "max_iterations = inf", "budget.cost_usd = 0.5", "agent = 'claude'",
      "validator = ['a', 'b']", "agent.command = 'x'", "agent.command = ['x']", "judge = 'agent'", "judge.params.x.y = [1]"],
 )  # fmt: skip
 def test_the_schema_accepts_each_form_of_a_value(text: str) -> None:
@@ -64,7 +65,8 @@ def test_the_schema_accepts_each_form_of_a_value(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["timeout = 0", "timeout = 'soon'", "timeout = ''", "max_iterations = 0", "max_iterations = 2.5", "stall_rounds = '3'",
+    ["wait = -1", "wait = 'soon'",
+     "timeout = 0", "timeout = 'soon'", "timeout = ''", "max_iterations = 0", "max_iterations = 2.5", "stall_rounds = '3'",
      "owner = 3",
      "risk_class = 'hihg'", "success_criteria = ['']", "objectiv = 'x'", "agent.max_step = 3", "judge.minimum_score = 2",
      "budget.cost_usd = 0", "validator = 5", "validators = ['x']", "validators = [{ run = '' }]", "agents.x.argv = 'x'"],

@@ -41,7 +41,7 @@ def test_a_record_is_one_line_of_ascii_json(path: Path) -> None:
         log.append(tool_called("grün\u2028\x85\n"))
 
     assert path.read_bytes() == (
-        b'{"v":"1.7","seq":1,"at":"2026-11-21T12:00:00.000+00:00","elapsed":0.0,"p":"e3b0c44298fc1c14",'
+        b'{"v":"1.8","seq":1,"at":"2026-11-21T12:00:00.000+00:00","elapsed":0.0,"p":"e3b0c44298fc1c14",'
         b'"event":{"type":"tool_called","tool_call_id":"call_1","tool":"shell","summary":"gr\\u00fcn\\u2028\\u0085\\n"}}\n'
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

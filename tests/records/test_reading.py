@@ -43,12 +43,12 @@ def path(tmp_path: Path) -> Path:
         (lambda line: b"[" * 100_000 + b"\n", "the record at byte 182 is damaged: it is not a record"),
         (lambda line: line.replace(b'"tool":', b'"tole":'), "the record at byte 182 is damaged: Field required"),
         (lambda line: line.replace(b"_called", b"_cooled"), "the record at byte 182 is damaged: Input tag 'tool_cooled'"),
-        (lambda line: line.replace(b'"1.7"', b'"one"'), "the record at byte 182 has schema version one; this program reads 1.7"),
+        (lambda line: line.replace(b'"1.8"', b'"one"'), "the record at byte 182 has schema version one; this program reads 1.8"),
         (lambda line: line.replace(b'"seq":2', b'"seq":4'), "the record at byte 182 does not follow the one at byte 0"),
         (lambda line: b"", "the record at byte 182 does not follow the one at byte 0"),
         (lambda line: line + line, "the record at byte 364 does not follow the one at byte 182"),
         (lambda line: line[:-1], "the record at byte 182 is damaged: it is not a record"),
-        (lambda line: line.replace(b'"1.7"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.7"),
+        (lambda line: line.replace(b'"1.8"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.8"),
     ],
 )  # fmt: skip
 def test_damage_in_the_middle_is_named(path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
@@ -76,17 +76,17 @@ def test_a_damaged_log_is_not_continued(path: Path) -> None:
 @pytest.mark.parametrize(("old", "new"), [(b"tool_called", b"tool_dreamt"), (b'"tool":', b'"mood":"calm","tool":')])
 def test_what_only_a_newer_minor_schema_has_is_an_error_with_its_version(path: Path, old: bytes, new: bytes) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(rechained([first, second.replace(b'"1.7"', b'"1.8"').replace(old, new), third]))
+    path.write_bytes(rechained([first, second.replace(b'"1.8"', b'"1.9"').replace(old, new), third]))
 
-    with pytest.raises(LogDamage, match=r"record at byte 182 has schema version 1.8; this program reads 1.7\ninstall"):
+    with pytest.raises(LogDamage, match=r"record at byte 182 has schema version 1.9; this program reads 1.8\ninstall"):
         list(read_records(path))
 
 
 def test_known_kinds_of_a_newer_minor_schema_are_read(path: Path) -> None:
-    lines = path.read_bytes().replace(b'"1.7"', b'"1.8"').splitlines(keepends=True)
+    lines = path.read_bytes().replace(b'"1.8"', b'"1.9"').splitlines(keepends=True)
     path.write_bytes(rechained(lines))
 
-    assert [record.v for record in read_records(path)] == ["1.8"] * 3
+    assert [record.v for record in read_records(path)] == ["1.9"] * 3
 
 
 def test_the_end_of_a_log(path: Path) -> None:
@@ -118,9 +118,9 @@ def older(path: Path, version: str, *happened: Mapping[str, object]) -> list[Rec
 @pytest.mark.parametrize(
     ("version", "event", "message"),
     [
-        ("1.3", {"type": "proof_started"}, "has schema version 1.3; this program reads 1.7"),
-        ("1.7", {"type": "proof_finished", "round": 1, "passed": True}, "Input tag 'proof_finished'"),
-        ("1.7", {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"}, "Extra inputs"),
+        ("1.3", {"type": "proof_started"}, "has schema version 1.3; this program reads 1.8"),
+        ("1.8", {"type": "proof_finished", "round": 1, "passed": True}, "Input tag 'proof_finished'"),
+        ("1.8", {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"}, "Extra inputs"),
     ],
 )
 def test_unknown_events_are_an_error(path: Path, version: str, event: dict[str, object], message: str) -> None:

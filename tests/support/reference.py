@@ -38,6 +38,7 @@ EXAMPLES = {
     "owner": '"parsers"',
     "resume_prompt": '"Not yet: {feedback}"',
     "timeout": '"30m"',
+    "wait": '"6h"',
     "model": '"openai/gpt-5-mini"',
     "use": '"claude"',
     "run": '"pytest -q"',

@@ -40,6 +40,8 @@ class Oracle:
     outdated: bool = False
     offered: events.ChangedChecks | None = None
     accepted: bool = False
+    failed: str = ""
+    waits: bool = False
     seen: int = 0
 
     def judge(self, record: Record) -> str:
@@ -55,7 +57,36 @@ class Oracle:
         final = self.ended is not None and self.ended.status is GoalStatus.COMPLETE
         if self.ended is not None and not (isinstance(event, AFTER_THE_END) or seen_again or (cancels and not final)):
             return f"{event.type} after {self.ended.type}"
-        return self._numbered(event) or self._in_order(event)
+        return self._numbered(event) or self._waited(event) or self._in_order(event)
+
+    def _waited(self, event: events.Event) -> str:
+        """What is wrong with an event about a failure or a wait, or with one that is recorded meanwhile."""
+        while_waiting = (events.WaitEnded, events.RunEnded, *AFTER_THE_END, events.SnapshotTaken, events.NoteAdded)
+        if self.waits and not isinstance(event, while_waiting):
+            return f"{event.type} during a wait"
+        match event:
+            case events.WorkFailed():
+                if event.account == "agent" and not self.working:
+                    return "the agent fails outside of a round"
+                self.failed, self.calls = event.account, self.calls if event.account != "agent" else set()
+            case events.WaitStarted():
+                if self.failed != event.account:
+                    return f"a wait for the {event.account}, which has not failed"
+                self.waits = True
+            case events.WaitEnded():
+                if not self.waits:
+                    return "the end of a wait that has not begun"
+                self.waits, self.failed = False, ""
+            case events.AgentSwitched():
+                if self.failed != "agent":
+                    return "another agent takes over, although the agent has not failed"
+                self.failed = ""
+            case events.RunResumed():
+                # Whether the run waits on depends on its rules.
+                self.waits = self.waits and event.plan.wait != 0
+            case _:
+                pass
+        return ""
 
     def _numbered(self, event: events.Event) -> str:
         seen = list(observations_of(event))

@@ -107,11 +107,10 @@ class AcpConversation(ExternalConversation):
         process = await self._opened(recorder)
         message = "\n\n".join([*self._denials, prompt])
         self._denials.clear()
-        sent = message
+        before, sent = self._add_prompt(message, recorder), message
         if not self._remembers:
-            sent = with_history(self.messages, message, by_another=self.follows_another)
+            sent = with_history(before, message, by_another=self.follows_another)
         self._remembers = True
-        self._add({"role": "user", "content": message}, recorder)
         turn = AcpTurn(self.agent, self._session, process, recorder, self.messages, self._guarded, self._waits)
 
         async def late(message: dict[str, Any]) -> None:
@@ -138,6 +137,8 @@ class AcpConversation(ExternalConversation):
             with suppress(RecordError):
                 await turn.close()
             self._denials += turn.denials
+            if turn.calls or turn.text:
+                self._unanswered = ""
         return await self._settled(process, response, turn)
 
     async def _opened(self, recorder: Recorder) -> AcpProcess:

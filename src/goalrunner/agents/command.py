@@ -168,8 +168,7 @@ class CommandConversation(ExternalConversation):
         self._session = None
 
     async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
-        before = tuple(self.messages)
-        self._add({"role": "user", "content": prompt}, recorder)
+        before = self._add_prompt(prompt, recorder)
         preset, session = self.agent.preset, self._session
         if preset.resume and session is not None:
             if reply := await self._run(preset.resume, prompt, recorder, session):
@@ -235,6 +234,10 @@ class CommandConversation(ExternalConversation):
         if lost:
             self._session = None
             return None
+        if failure is None or turn.worked:
+            self._unanswered = ""
+        else:
+            self._session = session
         if turn.worked or turn.reports:
             turn.settle()
         elif is_setup or (failure is not None and failure.outage is not None):

@@ -49,6 +49,8 @@ class ExternalConversation:
         self.messages: list[dict[str, Any]] = []
         self.follows_another = False
         """Whether the chat may contain what another agent said."""
+        self._unanswered = ""
+        """The prompt of the last turn, if it failed in this process before the agent did anything."""
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Run one round. Raise AgentError, BudgetExhausted and ApprovalPending."""
@@ -60,7 +62,7 @@ class ExternalConversation:
         async with self._turn(recorder):
             for name, (tool, command) in left.cut.items():  # calls that an earlier process left open
                 await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
-            return await self._round(notice or GO_ON, recorder, cut=True)
+            return await self._round(notice or self._unanswered or GO_ON, recorder, cut=True)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Continue the chat and the agent's session that an earlier process recorded."""
@@ -106,6 +108,15 @@ class ExternalConversation:
 
     def _forget_session(self) -> None:
         raise NotImplementedError
+
+    def _add_prompt(self, prompt: str, recorder: Recorder) -> tuple[dict[str, Any], ...]:
+        """Add a prompt, unless it is sent again after it was not answered. Return the chat before it."""
+        message = {"role": "user", "content": prompt}
+        if prompt == self._unanswered and self.messages[-1:] == [message]:
+            return tuple(self.messages[:-1])
+        before, self._unanswered = tuple(self.messages), prompt
+        self._add(message, recorder)
+        return before
 
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
         self.messages.append(message)

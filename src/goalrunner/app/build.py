@@ -186,7 +186,7 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
         updated_at=now.isoformat(),
     )
     plan = RunRules(
-        **goal.model_dump(include={"max_iterations", "timeout", "stall_rounds", "deliverable"}),
+        **goal.model_dump(include={"max_iterations", "timeout", "wait", "stall_rounds", "deliverable"}),
         **goal.budget.model_dump(include={"tokens", "cost_usd"}),
         **goal.judge.model_dump(include={"minimum_score", "require"}),
         unenforced=goal.budget.unenforced if may_be_unknown else (),

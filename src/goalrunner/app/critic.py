@@ -104,7 +104,7 @@ class Guarded:
         self._critic = critic
 
     async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
-        """Ask the critic once. CancelledError and RecordError are raised."""
+        """Ask the critic once. Raise RecordError, and a GoalError whose cause passes by itself."""
         try:
             return await self._critic.review(context, evidence, recorder)
         except RecordError:
@@ -112,6 +112,8 @@ class Guarded:
         except KeyboardInterrupt:
             raise InterruptedByValidatorError from None
         except (GoalError, UnusableCritiqueError) as error:
+            if isinstance(error, GoalError) and error.outage is not None:
+                raise
             return failed_critique(str(error).partition("\n")[0])
         except (Exception, SystemExit) as error:
             return failed_critique(f"{type(error).__name__}: {error}")

@@ -121,6 +121,7 @@ Format = Annotated[Text, option("NAME", "Its format; goal status --list-formats 
 
 MaxIterations = Annotated[Text, option("N", "Limit of rounds; inf: no limit.")]
 Timeout = Annotated[Text, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf: no limit.')]
+Wait = Annotated[Text, option("TIME", "Longest sum of waits for usage limits to reset; 0: end instead; inf: no limit.")]
 Tokens = Annotated[Text, option("N", "Budget of tokens; inf: no limit.")]
 Cost = Annotated[Text, option("USD", "Budget in US dollars; inf: no limit.")]
 Unenforced = Annotated[Texts, option("BUDGET", "tokens or cost_usd: count only what is known; may be repeated.")]

@@ -30,6 +30,9 @@ GoalArgument = Annotated[
 Validator = Annotated[Texts, option("CMD", "A command that validates the work; may be repeated.", values=validators)]
 ContinueFrom = Annotated[Text, option("RUN", "Continue the conversation of that run.", values=options.run_ids)]
 
+_DEFAULT_WAIT = 6 * 3600.0
+"""Seconds that `goal run` waits for usage limits to reset if the goal does not say it."""
+
 
 def run(
     goal_file_or_text: GoalArgument = None,
@@ -42,6 +45,7 @@ def run(
     judge: Annotated[Text, option("NAME", "The judge's model; \"agent\" is the agent's own.")] = None,
     max_iterations: options.MaxIterations = None,
     timeout: options.Timeout = None,
+    wait: options.Wait = None,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
     workspace: Annotated[Text, option("DIR", "The folder that the agent works in.")] = None,
@@ -77,12 +81,15 @@ def run(
         "judge.model": judge,
         "max_iterations": max_iterations,
         "timeout": timeout,
+        "wait": wait,
         "budget.tokens": tokens,
         "budget.cost_usd": cost,
         "workspace.path": workspace,
         "parent": parent,
     }
     goal, goal_file = goals.load(goal_file_or_text, overrides)
+    if "wait" not in goal.model_fields_set:
+        goal = goal.model_copy(update={"wait": _DEFAULT_WAIT})
     goal = with_strict_labels(goal) if strict else goal
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
@@ -126,6 +133,7 @@ def resume(
     run: options.Run = None,
     max_iterations: options.MaxIterations = None,
     timeout: options.Timeout = None,
+    wait: options.Wait = None,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
     allow_unenforced: options.Unenforced = None,
@@ -148,7 +156,7 @@ def resume(
     from goalrunner.goalfile.loading import resolve_limits
 
     keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}
-    raised = {**keys, "budget.allow_unenforced": allow_unenforced or None}
+    raised = {**keys, "wait": wait, "budget.allow_unenforced": allow_unenforced or None}
     limits = resolve_limits({key: value for key, value in raised.items() if value is not None})
     folder = runs.find(run)
     # Without RUN, the newest run must be that of the last `goal run`: an older complete one hides that it failed.

@@ -17,7 +17,7 @@ from goalrunner.core.limits import (
     unreadable,
 )
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_state import BaselineOutcome, Interruption, Phase, RunState
+from goalrunner.core.run_state import BaselineOutcome, Failure, Interruption, Phase, RunState
 from goalrunner.core.verdict import agent_feedback, protected_message, verdict_of
 from goalrunner.core.waiting import SwitchAgent as SwitchAgent
 from goalrunner.core.waiting import Wait as Wait
@@ -50,6 +50,8 @@ class ScoreRound:
     """Ask the critic for a score of the round."""
 
     round: int
+    problem: str = ""
+    """Why the critic cannot be asked: the round is checked without a score."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case _ if state.wait is not None:
             return wait_at_hand(state.wait)
         case _ if state.failure is not None:
-            return after_failure(state, state.failure)
+            return _after_failure(state, state.failure)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
             message = f"the workspace changed while it was checked: {some(state.leaked)}"
             hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"
@@ -178,6 +180,14 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return end(StopReason.IMPOSSIBLE, state.confirmed)
         case Phase.CONFIRMED:
             return _go_on(state)
+
+
+def _after_failure(state: RunState, failure: Failure) -> Step:
+    """Return what follows a failure. Without its critic, a round is checked as it is."""
+    following = after_failure(state, failure)
+    if failure.account == "critic" and isinstance(following, RunEnded):
+        return ScoreRound(state.round, failure.message.partition("\n")[0])
+    return following
 
 
 def _is_open(state: RunState) -> bool:

@@ -12,6 +12,7 @@ import re
 import string
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -297,15 +298,17 @@ def parse_duration(text: str) -> float | None:
     return sum(float(number) * unit for number, unit in zip(match.groups(), _UNITS.values(), strict=True) if number)
 
 
-def _seconds(value: object) -> object:
-    """Return seconds above zero; None for inf, which lifts the limit."""
+def _seconds(value: object, *, least: float | None = None) -> object:
+    """Return seconds above zero, or from `least` on; None for inf, which lifts the limit."""
     seconds = parse_duration(value) if isinstance(value, str) else value
     if value is None or seconds == math.inf:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
         remedy = "write inf without the quotes" if value == "inf" else _NOTATION
         raise ValueError(f"{toml_value(value)} is not a valid duration; {remedy}")
-    if seconds <= 0:
+    if least is not None and seconds < least:
+        raise ValueError(f"{toml_value(value)} is below {least:g}; {_NOTATION}, or inf to lift the limit")
+    if least is None and seconds <= 0:
         raise ValueError(f"{toml_value(value)} is not above zero; {_NOTATION}, or inf to lift the limit")
     if seconds > _LONGEST:
         raise ValueError(f"{toml_value(value)} is longer than 30 years; write inf to lift the limit")
@@ -326,3 +329,9 @@ Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 _Written = Annotated[float, Field(gt=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
 DurationLimit = Annotated[float | None, BeforeValidator(_seconds, json_schema_input_type=_Written | None), Unlimited]
 """Seconds above zero, as a number or a text like "30m"; `inf` lifts the limit."""
+_WrittenOrZero = (
+    Annotated[float, Field(ge=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
+)
+_FROM_ZERO = BeforeValidator(partial(_seconds, least=0), json_schema_input_type=_WrittenOrZero | None)
+WaitLimit = Annotated[float | None, _FROM_ZERO, Unlimited]
+"""Seconds from zero on, as a number or a text like "30m"; `inf` lifts the limit."""

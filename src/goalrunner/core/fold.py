@@ -28,7 +28,7 @@ from goalrunner.core.run_state import (
 )
 from goalrunner.core.steps import remaining_steps, with_plan, with_step, with_step_done
 from goalrunner.core.verdict import GoalVerdict, agent_feedback, normalised, obstacle_of, verdict_of
-from goalrunner.core.waiting import seconds_between
+from goalrunner.core.waiting import fits, seconds_between
 
 _MOST_ALLOWED = 20
 """Paths that a line of the goal file names."""
@@ -86,7 +86,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.RunStarted():
             return _started(state, event)
         case events.RunResumed():
-            return resumed(state, event)
+            return resumed(state, event, record.at)
         case events.StepStarted():
             return with_step(state, event.step_id)
         case events.RoundStarted():
@@ -202,8 +202,8 @@ def _ended(state: RunState, event: events.RunEnded) -> RunState:
     return _count_usage(ended)
 
 
-def resumed(state: RunState, event: events.RunResumed) -> RunState:
-    """Return the state of a resumed run; a run that cannot be resumed stays as it is."""
+def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
+    """Return the state of a run that is resumed at a time (ISO 8601); a run that cannot be resumed stays as it is."""
     if state.stop_reason in FINAL:
         return state
     if state.stop_reason is StopReason.DENIED:  # the run does not end with the same denial again
@@ -225,10 +225,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
         leaks=0,
         obstacle="",
         obstacles=0,
-        # The run goes on waiting for a limit to reset; other work that failed is tried again at once.
-        failure=state.failure if state.wait is not None else None,
-        failures=state.failures if state.wait is not None else {},
-        waited=0.0 if state.phase is Phase.ENDED else state.waited,
+        **_wait_resumed(state, event.plan, at),
         limit=None,
         resumes=state.resumes + 1,
         sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
@@ -275,12 +272,31 @@ def _wait_started(state: RunState, event: events.WaitStarted, at: str) -> RunSta
 def _wait_ended(state: RunState, event: events.WaitEnded, at: str) -> RunState:
     """Return the state after a wait. The time after its end, in which no process drove the run, was not waited."""
     wait = state.wait
-    over = state.replace(wait=None, failure=None)
+    # A conversation goes on without another prompt, and its model is asked next.
+    asks_agent = wait is not None and wait.account == "agent" and state.phase is Phase.WORKING and state.prompted
+    over = state.replace(wait=None, failure=None, awaiting="agent" if asks_agent else state.awaiting)
     if wait is None or wait.kind == "retry":
         return over
     end = min(at, wait.until, key=datetime.fromisoformat)
     waited = state.waited + seconds_between(wait.began, end)
     return over.replace(waited=waited).with_budget(deadline_at=event.deadline_at)
+
+
+def _wait_resumed(state: RunState, plan: events.RunRules, at: str) -> dict[str, Any]:
+    """Return the fields about failures and waits of a run that is resumed at a time (ISO 8601).
+
+    The run goes on with a wait that its rules allow; other work that failed is tried again at once. If the run had ended,
+    a person decided to go on, and the sum of its waits begins again.
+    """
+    has_ended, wait = state.phase is Phase.ENDED, state.wait
+    waited = 0.0 if has_ended else state.waited
+    if wait is not None and wait.kind == "limit":
+        began = at if has_ended else wait.began
+        is_allowed = fits(state.replace(plan=plan, waited=waited), began, datetime.fromisoformat(wait.until))
+        wait = wait.model_copy(update={"began": began}) if is_allowed else None
+    if wait is None:
+        return {"wait": None, "failure": None, "failures": {}, "waited": waited}
+    return {"wait": wait, "waited": waited}
 
 
 def _switched(state: RunState, event: events.AgentSwitched) -> RunState:
@@ -381,7 +397,8 @@ def _scored(
             return with_step(state, f"critique-{event.round}").replace(awaiting=awaiting)
         case events.CritiqueFinished():
             critique = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
-            return with_step_done(_succeeded(state, event.account)).replace(critique=critique, awaiting=None)
+            scored = with_step_done(_succeeded(state, event.account))
+            return scored.replace(critique=critique, awaiting=None, failure=None)
         case events.RefinementStarted():
             begun = _unprompted(with_step(state, f"round-{event.round}"))
             return begun.replace(phase=Phase.WORKING, refinements=event.number)

@@ -169,6 +169,8 @@ class Goal(Frozen):
     """inf: no limit."""
     timeout: fields.DurationLimit = None
     """Seconds of active time; inf: no limit. Default with an external agent and no budget: 4 hours."""
+    wait: fields.WaitLimit = Field(default_factory=float)  # the schema names no default
+    """Longest sum of waits for limits to reset; default: 6 h with `goal run`, 0 in Python; inf: no limit."""
     agent: _Agent = Field(default_factory=tables.AgentConfig)
     judge: _Judge = Field(default_factory=tables.JudgeConfig)
     critic: _Critic = Field(default_factory=CriticConfig)

@@ -97,7 +97,7 @@ class AgentSession(Frozen):
     """What it reported in all so far, where it reports totals."""
 
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 """The version of outcome.json. Readers refuse another major number, and ignore unknown fields."""
 
 
@@ -279,6 +279,10 @@ class GoalOutcome(Frozen):
     """ISO 8601, UTC; empty while running."""
     duration: float = Field(0.0, ge=0)
     """Seconds of active time."""
+    waited: float = Field(0.0, ge=0)
+    """Seconds in which it waited for limits to reset; no active time."""
+    resume_at: str = ""
+    """ISO 8601, UTC: when the limit resets that it waits for, or that ended it; empty: not known, or none."""
     run_path: str = ""
     """The run's folder."""
     signal: int | None = None

@@ -81,7 +81,13 @@ class RunSummary:
 
     agent_model: str = ""
     judge_model: str = ""
+    waits_for: str = ""
+    """The limit that it waits for; empty if it does not wait."""
+    resume_at: str = ""
+    """ISO 8601: when the limit resets that it waits for, or that ended it; empty: not known, or none."""
     duration: float = 0.0
+    waited: float = 0.0
+    """Seconds in which it waited for limits to reset; no active time."""
     tokens: int | None = None
     """Those that are known; None if none is."""
     estimated_tokens: int = 0
@@ -116,6 +122,8 @@ class RunSummary:
         summary.validators = [
             {"name": item.name, "passed": item.passed, "summary": item.remark} for item in state.validators
         ]
+        if state.wait is not None and state.wait.kind == "limit" and summary.status == RUNNING:
+            summary.waits_for = state.wait.reason
         summary.updated_at = state.goal.updated_at
         return summary
 
@@ -150,6 +158,8 @@ class RunSummary:
             agent_model=outcome.models.get("agent", ""),
             judge_model=outcome.models.get("judge", ""),
             duration=outcome.duration,
+            waited=outcome.waited,
+            resume_at=outcome.resume_at,
             tokens=total.known_tokens,
             estimated_tokens=total.estimated_tokens,
             uncounted_calls=total.uncounted_calls,

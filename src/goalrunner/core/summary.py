@@ -30,6 +30,7 @@ from goalrunner.core.observation import (
 from goalrunner.core.outcome import ApprovalFacts, ApprovalRow, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
+from goalrunner.core.waiting import resume_at
 
 _EXIT = re.compile(r"exit (\d+)")
 
@@ -227,6 +228,8 @@ def outcome_of(
         started_at=state.goal.created_at,
         finished_at=state.ended_at,
         duration=state.elapsed,
+        waited=state.waited,
+        resume_at=resume_at(state),
         run_path=run_path,
         signal=state.signal,
     )

@@ -6,7 +6,7 @@ Pure: times come from the events.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from goalrunner.core.events import Account, RunEnded
@@ -20,6 +20,10 @@ RETRY_PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)
 
 LONGEST_PAUSE = timedelta(minutes=30)
 """The longest wait for a limit whose end is not known; the first lasts a minute, and each is twice as long as the last."""
+
+
+RESETS = "the limit resets at"
+"""The beginning of the line of a message that names the time."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +65,18 @@ def wait_at_hand(waiting: Waiting) -> Wait:
 
 def after_failure(state: RunState, failure: Failure) -> Wait | SwitchAgent | RunEnded:
     """Return what follows a failure: a wait if it passes within the goal's `wait`, else the next agent, else the end."""
-    pauses = () if failure.was_retried else RETRY_PAUSES
-    if failure.kind == "overload" and failure.number <= len(pauses):
-        until = datetime.fromisoformat(failure.at) + timedelta(seconds=pauses[failure.number - 1])
-        return Wait(failure.account, "retry", failure.reason, until, failure.number)
-    if failure.kind != "permanent":
-        until = passes_at(failure)
-        length = (until - datetime.fromisoformat(failure.at)).total_seconds()
-        if state.plan.wait is None or state.waited + length <= state.plan.wait:
-            return Wait(failure.account, "limit", failure.reason, until, failure.number)
+    wait = _wait_after(failure)
+    if wait is not None and (wait.kind == "retry" or fits(state, failure.at, wait.until)):
+        return wait
     following = state.agent + 1
     if failure.account == "agent" and not state.switched and following < len(state.plan.agents):
         before = state.plan.agents[state.agent]
         reason = failure.reason.removeprefix(f"the agent {before} ")
         return SwitchAgent(following, state.plan.agents[following], before, reason)
-    return RunEnded(stop_reason=failure.stop_reason, message=failure.message + _earlier(state, failure))
+    message = failure.message + _earlier(state, failure)
+    if resets_at := _reset_of(failure):
+        message += f"\n{RESETS} {resets_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return RunEnded(stop_reason=failure.stop_reason, message=message)
 
 
 def _earlier(state: RunState, failure: Failure) -> str:
@@ -85,12 +86,36 @@ def _earlier(state: RunState, failure: Failure) -> str:
     return "".join(f"\n{name} could not go on either: {reason}" for name, reason in state.given_up.items())
 
 
-def passes_at(failure: Failure) -> datetime:
-    """Return when the work may be tried again: when the limit resets, or after a pause if that is not known."""
-    at = datetime.fromisoformat(failure.at)
-    if failure.resets_at:
-        resets_at = datetime.fromisoformat(failure.resets_at)
-        if at < resets_at <= at + LONGEST_LIMIT:
-            return resets_at
-    doublings = min(failure.number - 1, 10)
-    return at + min(timedelta(minutes=2**doublings), LONGEST_PAUSE)
+def fits(state: RunState, begin: str, until: datetime) -> bool:
+    """Return whether a wait from a time (ISO 8601) on is within the goal's `wait`, which bounds the sum of all waits."""
+    length = seconds_between(begin, until.isoformat())
+    return state.plan.wait is None or state.waited + length <= state.plan.wait
+
+
+def _wait_after(failure: Failure) -> Wait | None:
+    """Return the wait for a failure to pass; None if it does not pass by itself."""
+    pauses = () if failure.was_retried or failure.kind != "overload" else RETRY_PAUSES
+    at, number = datetime.fromisoformat(failure.at), failure.number
+    if failure.kind == "permanent":
+        return None
+    if number <= len(pauses):
+        until = at + timedelta(seconds=pauses[number - 1])
+        return Wait(failure.account, "retry", failure.reason, until, number)
+    pause = min(timedelta(minutes=2 ** min(number - len(pauses) - 1, 10)), LONGEST_PAUSE)
+    return Wait(failure.account, "limit", failure.reason, _reset_of(failure) or at + pause, number)
+
+
+def _reset_of(failure: Failure) -> datetime | None:
+    """Return when the limit resets; None if that is not known, or not believed."""
+    if not failure.resets_at:
+        return None
+    at, resets_at = datetime.fromisoformat(failure.at), datetime.fromisoformat(failure.resets_at)
+    return resets_at if at < resets_at <= at + LONGEST_LIMIT else None
+
+
+def resume_at(state: RunState) -> str:
+    """Return when the work goes on, or could go on if the run had not ended (ISO 8601); empty if that is not known."""
+    if state.wait is not None:
+        return state.wait.until if state.wait.kind == "limit" else ""
+    resets_at = _reset_of(state.failure) if state.failure is not None else None
+    return resets_at.astimezone(UTC).isoformat() if resets_at is not None else ""

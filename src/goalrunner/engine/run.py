@@ -6,12 +6,20 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import UTC, timedelta
 from hashlib import sha256
 from typing import TypeVar, assert_never
 
 from goalrunner.core import decision, events, limits
-from goalrunner.core.agent_ports import Closing, Conversation, Message, Resumable, RoundReply, Switching
+from goalrunner.core.agent_ports import (
+    Closing,
+    Conversation,
+    Message,
+    Resumable,
+    RoundReply,
+    Switching,
+    Unfinished,
+)
 from goalrunner.core.errors import AgentError, GoalError, ModelError, RecordError, one_line, shortened
 from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
@@ -59,6 +67,7 @@ class Run:
         self._checkpoint = parts.conversation.checkpoint() if fresh_rounds else None
         self.resumption = resumption or Resumption()
         self._reply = RoundReply(text=self.resumption.response)
+        self._prompt = ""  # the last one of this process
         self._signal: int | None = None
         self._cancelled: str | None = None
         self.tracker = SnapshotTracker(parts.watch, journal)
@@ -199,16 +208,18 @@ class Run:
                     return step
                 case decision.TakeBaseline():
                     await self._checks.baseline()
+                case decision.ScoreRound(problem=""):
+                    await self._asked("critic", self._checks.score(step.round, self._reply.text))
                 case decision.ScoreRound():
-                    await self._checks.score(step.round, self._reply.text)
+                    self._journal.append(events.CritiqueFinished(round=step.round, problem=step.problem))
                 case decision.Validate():
                     await self._checks.validate(step.round, self._reply.text)
                 case decision.ReviewChecks():
-                    await self._checks.review(step.round)
+                    await self._asked("judge", self._checks.review(step.round))
                 case decision.AskJudge():
-                    await self._checks.audit(step.round)
+                    await self._asked("judge", self._checks.audit(step.round))
                 case decision.Confirm():
-                    await self._checks.confirm(step.claim)
+                    await self._asked("judge", self._checks.confirm(step.claim))
                 case decision.AskApproval(kind="checks"):
                     await self._approvals.checks(step.action, step.rule)
                 case decision.AskApproval():
@@ -232,7 +243,7 @@ class Run:
                 account=step.account,
                 kind=step.kind,
                 reason=step.reason,
-                until=step.until.isoformat(),
+                until=step.until.astimezone(UTC).isoformat(),
                 number=step.number,
             )
             journal.append(started)
@@ -265,6 +276,13 @@ class Run:
         left = timedelta(seconds=max(0.0, timeout - self.state.elapsed))
         return (self.parts.clock.now() + left).isoformat()
 
+    async def _asked(self, account: events.Account, work: Awaitable[None]) -> None:
+        """Await the work of a judge or a critic, which is done again if its failure passes."""
+        try:
+            await work
+        except (AgentError, ModelError) as error:
+            self._failed(account, error)
+
     def _failed(self, account: events.Account, error: GoalError) -> None:
         """Record that an account could not go on. Raise `error` if neither time nor another agent can help."""
         outage = error.outage
@@ -296,15 +314,19 @@ class Run:
         return step
 
     async def _round(self, brief: decision.RunRound) -> None:
-        """Let the agent work; continue a turn of an earlier process if its prompt was sent."""
+        """Let the agent work; continue a turn that was interrupted if its prompt was sent."""
         conversation, working = self.parts.conversation, self.state.phase is Phase.WORKING
         if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
             conversation.restore(self._checkpoint)
+        # What an earlier process left is reported to the agent once.
+        left, self.resumption.unfinished = self.resumption.unfinished, Unfinished()
         try:
             if working and self.state.prompted and isinstance(conversation, Resumable):
-                reply = await self._turns.resume(self._render(brief), self.resumption.unfinished)
+                reply = await self._turns.resume(self._render(brief), left)
             else:
-                reply = await self._turns.send(self.begin_round(brief))
+                # After a failure in this process, the same prompt is sent again.
+                self._prompt = (self._prompt if working else "") or self.begin_round(brief)
+                reply = await self._turns.send(self._prompt)
             await self.finish_round(brief.round, reply)
         except (AgentError, ModelError) as error:
             self._failed("agent", error)
