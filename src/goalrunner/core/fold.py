@@ -228,6 +228,8 @@ def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
         **_wait_resumed(state, event.plan, at),
         limit=None,
         resumes=state.resumes + 1,
+        # If the run had ended, a person decided to go on, and another agent may take over again.
+        switched=state.switched and state.phase is not Phase.ENDED,
         sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
         interruption=None if interruption == Interruption() else interruption,
         outside=tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],

@@ -14,6 +14,7 @@ from goalrunner.core.decision import (
     Confirm,
     RunRound,
     ScoreRound,
+    SwitchAgent,
     TakeBaseline,
     Validate,
     decide,
@@ -44,6 +45,7 @@ _NEXT: dict[type, str] = {
     AskJudge: "the validators passed, or the agent is blocked: the judge is next",
     Confirm: "a second opinion is next",
     AskApproval: "a person decides next",
+    SwitchAgent: "the agent cannot go on: another one takes the round over",
 }
 """What comes next in a run, by the step that is decided on."""
 

@@ -167,6 +167,8 @@ def closing_lines(
     what the last line about the judge says is missing.
     """
     yield Fact(outcome.status.value, figures_text(outcome, state), _TONES.get(outcome.status.value, "plain"))
+    by_agent = [f"{name} · {' · '.join(figures.spent(usage))}" for name, usage in outcome.agent_usage.items()]
+    yield from facts("agents", by_agent)
     if not outcome.passed:
         yield from message_lines(outcome.message)
         yield from _missing_lines(outcome, state, shown)
