@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from goalrunner.app import session
+from goalrunner.app.readiness import readiness, run_notes
+from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
@@ -20,8 +24,17 @@ from tests.support.logs import read_messages
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 SIGNED_OUT = """
-print("please run double login", file=sys.stderr)
+Path(os.environ["STATE"], "ran").touch()
+say("error", message="please run double login")
 sys.exit(1)
+"""
+WORKS = """
+state = Path(os.environ["STATE"])
+state.joinpath("prompt").write_text(prompt)
+state.joinpath("environ").write_text(json.dumps(dict(os.environ)))
+Path("done").write_text("3")
+say("usage", input=10, output=5, cost=0.5)
+say("text", text="finished")
 """
 
 
@@ -62,16 +75,159 @@ def prompts(outcome: GoalOutcome) -> list[str]:
     return [str(one["content"]) for one in messages if one["role"] == "user"]
 
 
+def state_of(root: Path, name: str, file: str) -> str:
+    """What a double left in its folder."""
+    return (root / name / file).read_text()
+
+
+def switches(events: list[Any]) -> list[tuple[int, str, str]]:
+    return [(event.round, event.before, event.agent) for event in events if event.type == "agent_switched"]
+
+
 async def test_the_next_agent_takes_over_from_one_that_is_signed_out(tmp_path: Path) -> None:
-    works = 'Path("done").write_text("3"); say("usage", input=10, output=5, cost=0.5); say("text", text="finished")'
-    agents = {"first": double(tmp_path, "first", SIGNED_OUT), "second": double(tmp_path, "second", works)}
+    agents = {"first": double(tmp_path, "first", SIGNED_OUT), "second": double(tmp_path, "second", WORKS)}
     outcome, events = await run(goal(tmp_path, agents), tmp_path)
     assert (outcome.status, outcome.iterations) == ("complete", 1), outcome.message
     (switched,) = [event for event in events if event.type == "agent_switched"]
     assert (switched.round, switched.index, switched.agent, switched.before) == (1, 1, "second", "first")
-    assert "no valid key or login" in switched.reason
+    assert switched.reason.startswith("has no valid key or login")
     assert "agents: first, second" in outcome.labels
-    assert outcome.agent_usage["second"].tokens == 15
-    assert outcome.agent_usage["first"].tokens == 0
+    assert {name: usage.tokens for name, usage in outcome.agent_usage.items()} == {"first": 0, "second": 15}
     assert outcome.models["agent"] == "first, then second"
     assert len(set(prompts(outcome))) == 1
+    assert state_of(tmp_path, "second", "prompt") == prompts(outcome)[0]
+
+
+async def test_an_agent_that_works_is_not_replaced(tmp_path: Path) -> None:
+    agents = {"first": double(tmp_path, "first", WORKS), "second": double(tmp_path, "second", SIGNED_OUT)}
+    outcome, events = await run(goal(tmp_path, agents), tmp_path)
+    assert (outcome.status, switches(events), outcome.agent_usage) == ("complete", [], {})
+    assert not any(label.startswith("agents") for label in outcome.labels)
+    assert not (tmp_path / "second" / "ran").exists()
+
+
+async def test_the_next_agent_reads_what_the_one_before_said_and_stays_for_later_rounds(tmp_path: Path) -> None:
+    first = """
+        say("session", id="s-first")
+        say("usage", input=7, output=1, cost=0.25)
+        if rounds() == 1:
+            say("text", text="I wrote half of it")
+        else:
+            say("error", message="please run double login")
+    """
+    second = """
+        number = rounds()
+        Path(os.environ["STATE"], f"prompt-{number}").write_text(prompt)
+        Path(os.environ["STATE"], f"asked-{number}").write_text(" ".join(asked))
+        if number == 2:
+            Path("done").write_text("3")
+        say("session", id="s-second")
+        say("usage", input=10, output=5, cost=0.5)
+        say("text", text="finished")
+    """
+    agents = {
+        "first": double(tmp_path, "first", first, resumes=True),
+        "second": double(tmp_path, "second", second, resumes=True),
+    }
+    outcome, events = await run(goal(tmp_path, agents), tmp_path)
+    assert (outcome.status, outcome.iterations) == ("complete", 3), outcome.message
+    assert switches(events) == [(2, "first", "second")]
+    begun = state_of(tmp_path, "second", "prompt-1")
+    assert begun.startswith("Another agent has worked on this before you")
+    assert "The agent:\n> I wrote half of it" in begun
+    assert begun.count(prompts(outcome)[1]) == 1
+    assert state_of(tmp_path, "second", "asked-1") == ""
+    assert state_of(tmp_path, "second", "asked-2") == "--resume s-second"
+    assert "I wrote half of it" not in state_of(tmp_path, "second", "prompt-2")
+    spent = {name: (usage.tokens, usage.cost_usd) for name, usage in outcome.agent_usage.items()}
+    assert spent == {"first": (16, 0.5), "second": (30, 1.0)}
+    assert (outcome.usage["agent"].tokens, outcome.usage["agent"].cost_usd) == (46, 1.5)
+
+
+async def test_the_end_names_all_that_failed(tmp_path: Path) -> None:
+    agents = {name: double(tmp_path, name, SIGNED_OUT) for name in ("first", "second")}
+    outcome, events = await run(goal(tmp_path, agents), tmp_path)
+    assert (outcome.status, outcome.stop_reason, outcome.exit_code) == ("failed", "authentication", 4)
+    assert switches(events) == [(1, "first", "second")]
+    assert outcome.message.startswith("the agent second has no valid key or login")
+    assert "first could not go on either: has no valid key or login" in outcome.message
+
+
+async def test_a_budget_counts_what_all_agents_used(tmp_path: Path) -> None:
+    first = 'say("usage", input=60, output=0, cost=0); say("error", message="please run double login")'
+    second = 'say("usage", input=60, output=0, cost=0); say("text", text="not done")'
+    agents = {"first": double(tmp_path, "first", first), "second": double(tmp_path, "second", second)}
+    outcome, _ = await run(goal(tmp_path, agents, budget={"tokens": 100}), tmp_path)
+    assert (outcome.status, outcome.stop_reason) == ("capped", "budget_exhausted")
+    assert "120 of 100 tokens are spent" in outcome.message
+
+
+async def test_each_agent_has_its_own_key_and_not_that_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FIRST_KEY", "SECOND_KEY"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    agents = {
+        "first": double(tmp_path, "first", SIGNED_OUT).model_copy(update={"keys": ("FIRST_KEY",)}),
+        "second": double(tmp_path, "second", WORKS).model_copy(update={"keys": ("SECOND_KEY",)}),
+    }
+    agent = {"use": list(agents), "env": {"OF_FIRST": "1"}}
+    outcome, _ = await run(goal(tmp_path, agents, agent=agent), tmp_path)
+    environ = json.loads(state_of(tmp_path, "second", "environ"))
+    assert (outcome.status, environ["SECOND_KEY"]) == ("complete", "value-of-SECOND_KEY")
+    assert not {"FIRST_KEY", "OF_FIRST"} & environ.keys()
+
+
+def errors(goal: Goal, root: Path, at_work: int = 0) -> list[str]:
+    """Why a run does not start."""
+    config = replace(resolve(goal, RunOptions(home=root / "home")), at_work=at_work)
+    return [str(finding.error) for finding in readiness(config) if finding.error is not None]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "goals", "said"),
+    [
+        ({"argv": ("no-such-program", "x")}, {}, "the agent second cannot be started: no-such-program: not found"),
+        ({"reports": {}}, {"budget": {"tokens": 5}}, "second does not report its tokens"),
+        (
+            {"argv": ("sh", "-c", "true"), "acp": ()},
+            {"approvals": {"require": ["shell"]}},
+            'second, driven by its command line, does not ask before it acts, so require = ["shell"] cannot be enforced',
+        ),
+    ],
+)
+def test_an_agent_that_could_not_take_over_is_an_error_before_round_1(
+    lacks: dict[str, Any], goals: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    first = double(tmp_path, "first", WORKS)
+    asking = first.model_copy(update={"argv": (), "acp": first.argv, "acp_reports": {"tokens": "turn"}, "reports": {}})
+    agents = {"first": asking, "second": double(tmp_path, "second", WORKS).model_copy(update=lacks)}
+    (error,) = errors(goal(tmp_path, agents, **goals), tmp_path)
+    assert error.startswith(said)
+
+
+def test_an_agent_that_has_given_up_is_not_needed_any_more(tmp_path: Path) -> None:
+    gone = double(tmp_path, "first", WORKS).model_copy(update={"argv": ("no-such-program", "x")})
+    wanted = goal(tmp_path, {"first": gone, "second": double(tmp_path, "second", WORKS)})
+    assert errors(wanted, tmp_path)
+    assert errors(wanted, tmp_path, at_work=1) == []
+
+
+def test_findings_name_the_agent_if_there_are_several(tmp_path: Path) -> None:
+    agents = {
+        name: double(tmp_path, name, WORKS).model_copy(update={"keys": (f"{name.upper()}_KEY",)})
+        for name in ("first", "second")
+    }
+    config = resolve(goal(tmp_path, agents), RunOptions(home=tmp_path / "home"))
+    names = [finding.name for finding in readiness(config)]
+    assert [name for name in names if " " in name] == [
+        "first program",
+        "first sign-in",
+        "second program",
+        "second sign-in",
+    ]
+    notes = run_notes(readiness(config), config)
+    assert [note.partition(":")[0] for note in notes if "key" in note] == [
+        "first may need a key or a login",
+        "second may need a key or a login",
+    ]
