@@ -81,6 +81,17 @@ def test_the_judge_accepts_what_the_goal_asks_for(workspace: Workspace) -> None:
     assert outcome.usage["judge"].calls == 2
 
 
+@pytest.mark.parametrize(("policy", "runs"), [("judge", 4), ("refuse", 3)])
+def test_what_was_reviewed_does_not_run_again(workspace: Workspace, policy: str, runs: int) -> None:
+    """The baseline, what is delivered, the original tests; for a review also what is delivered on the original source."""
+    runs_of = workspace.root / "runs"
+    line = f"echo >> {runs_of}; PYTHONPATH=. python3 tests/test_total.py"
+    more = f'[approvals]\nchecks = "{policy}"'
+    judged = (review((["hunk-1"], ASKED)), GREEN)
+    outcome = workspace.run(*CHANGED, judged=judged, more=more, validator=f'validator = "{line}"', max_iterations=1)
+    assert (outcome.passed, len(runs_of.read_text())) == (policy == "judge", runs), outcome
+
+
 def test_what_the_judge_refuses_goes_back_with_the_file_to_restore(workspace: Workspace) -> None:
     back = (agent("", shell(RESTORED), shell("cat total.py")), agent("done"))
     refused = review(refused={"hunk-1": "the test was right"})

@@ -238,6 +238,12 @@ def test_a_removed_test_counts_once_for_several_runs() -> None:
     assert removed_tests([collected(x="failed"), collected(x="passed", y="passed")], collected(z="passed")) == 2
 
 
+def test_a_moved_test_is_none_of_those_removed_although_a_side_has_it_twice() -> None:
+    start, delivered = collected("tests/a.py::test_a"), collected("tests/new.py::test_a")
+    both = collected("tests/a.py::test_a", "tests/new.py::test_a")
+    assert removed_tests([start, both], delivered) == 0
+
+
 def labels(start: Sequence[RunnerCount], *now: RunnerCount, **suite: Any) -> tuple[str, ...]:
     return suite_labels(result(*start, **suite), result(*now, **suite))
 

@@ -201,7 +201,7 @@ async def test_a_check_that_is_red_with_the_originals_names_what_the_agent_chang
     )
     assert ending.how == ("capped", "max_iterations", 1)
     feedback = ending.outcome.attempts[-1].feedback or ""
-    assert feedback.startswith("validator check: exit 1")
+    assert feedback.startswith("validator check: exit 0; exit 1 with the originals")
     assert feedback.endswith(
         "The validators ran with the original content of these files, not as you changed them:\n"
         '- tests/t (changed; protect = "tests/**")'

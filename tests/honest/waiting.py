@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-WAITING: Mapping[str, str] = {
-    "strict_golden-alone": "a label that waits for a person has no line that would have settled it",
-}
+WAITING: Mapping[str, str] = {}
 """By the id of the test: `fix_only-judge`. They are skipped unless GOAL_HONEST_WAITING is set."""

@@ -81,11 +81,35 @@ class _Check:
     plan: Plan
     changes: CheckedChanges
     runs: dict[Side, Results] = field(default_factory=dict)
+    has_hidden: bool = False
+    """Whether the results of M have those of hidden validators."""
+    content: str = ""
+    """Identifies the content that was checked."""
+
+    def is_kept(self, later: _Check) -> bool:
+        """Return whether the results of this check count for a later one, after a review accepted the changes."""
+        about = (self.content, self.context.response, bool(self.context.iteration))
+        if about != (later.content, later.context.response, bool(later.context.iteration)) or "M" not in self.runs:
+            return False
+        # The outputs of M count then; those of the run that was shown are stored already.
+        return all(output is None or output.exists() for _, output in self.runs["M"].answers)
 
     def next_side(self) -> Side | Decision:
         """Return what to run next, or the decision; at the baseline, M decides."""
         step = next_side(self.changes, {side: ran.results for side, ran in self.runs.items()})
         return Decision("complete", "M") if self.runs and not self.context.iteration else step
+
+
+def _with_delivered(ran: Results, delivered: Results) -> tuple[Answer, ...]:
+    """Return the answers of a side with original checks, with the summaries of what the agent delivered."""
+    summaries = {result.name: result.summary for result in delivered.results}
+    answers: list[Answer] = []
+    for result, output in ran.answers:
+        summary = result.summary
+        if summaries.get(result.name, summary) != summary:
+            summary = f"{summaries[result.name]}; {summary} with the originals"
+        answers.append((result.model_copy(update={"summary": summary}), output))
+    return tuple(answers)
 
 
 class CheckRunner:
@@ -187,7 +211,8 @@ class CheckRunner:
         await self.remember(base)
         ignored = await self._look()
         changes = await self._compare(ignored)
-        check = self._last = await self._begin(base, now, changes, context)
+        last, check = self._last, await self._begin(base, now, changes, context)
+        self._last = check
         plan = await self._refused_in_place(check.plan)
         finished = ValidatorsFinished(
             round=0, results=(), refusal=plan.refusal, hint=plan.hint
@@ -196,7 +221,10 @@ class CheckRunner:
             return CheckRun(await self._with_differences(finished, plan.changes))
         build = None if self._protection.strict else changes.build
         built = "" if build is None else await asyncio.to_thread(build_state, self._store.workspace, build)
-        self._flakiness.begin(" ".join((now.id, changes.state, built, *changes.appeared, *changes.dependencies)), when)
+        check.content = " ".join((now.id, changes.state, built, *changes.appeared, *changes.dependencies))
+        self._flakiness.begin(check.content, when)
+        if last is not None and self._reviewed is not None and self._reviewed.key in approved and last.is_kept(check):
+            check.runs, check.has_hidden = last.runs, last.has_hidden
         decision = await self._decision(check)
         ran, reviewed, diff = check.runs[decision.side], None, ""
         await self._keep_base(base, check, decision)
@@ -223,8 +251,9 @@ class CheckRunner:
         finished = finished.model_copy(update=about)
         if decision.side != "M":
             finished = await self._with_differences(finished, check.changes.put_back("O"))
+        answers = _with_delivered(ran, check.runs["M"]) if ran is not check.runs["M"] else ran.answers
         changed = tuple(item.path for item in check.changes.put_back("B"))
-        return replace(check_run(ran.answers, finished, diff), changed=changed)
+        return replace(check_run(answers, finished, diff), changed=changed)
 
     async def _refused_in_place(self, plan: Plan) -> Plan:
         """Return the plan, refused if git would be steered by settings that are not put back in place."""
@@ -273,7 +302,9 @@ class CheckRunner:
 
     async def _decision(self, check: _Check) -> Decision:
         """Run one side after the other, until their results decide."""
-        delivered = await self._run_side(check, "M", hidden=False)
+        if "M" not in check.runs:
+            await self._run_side(check, "M", hidden=False)
+        delivered = check.runs["M"]
         if delivered.green and check.changes.changes:
             check.plan, check.changes = await self._classified(self._start, check.ignored, delivered)
         if delivered.green and "M" in check.changes.sides:
@@ -284,7 +315,8 @@ class CheckRunner:
 
     async def _add_hidden(self, check: _Check) -> None:
         """Run the hidden validators on M. With the agent's checks, they run only if these are reviewed."""
-        if self._conceals:
+        if self._conceals and not check.has_hidden:
+            check.has_hidden = True
             check.runs["M"] += await self._run_layers(check, "M", visible=False)
 
     async def _keep_base(self, base: Snapshot, check: _Check, decision: Decision) -> None:
@@ -317,8 +349,10 @@ class CheckRunner:
         if key in approved:
             return delivered, Decision("complete", "M", (changed.label(approved[key]), *decision.labels)), None
         if self._reviewed is None or self._reviewed.key != key:
-            on_start = await self._run_side(check, "N", hidden=False)
-            tests = with_endings_on_start(decision.tests, on_start.results)
+            tests = decision.tests
+            if self.config.check_policy != "refuse":
+                on_start = await self._run_side(check, "N", hidden=False)
+                tests = with_endings_on_start(tests, on_start.results)
             self._reviewed = changed.model_copy(update={"tests": tests})
         again = changed.model_copy(update={"tests": self._reviewed.tests})
         return check.runs[decision.side], decision, again

@@ -65,26 +65,30 @@ def ended_before_tests(start: ValidatorResult | None, now: ValidatorResult, by_a
 
 
 def removed_tests(earlier: Sequence[ValidatorResult | None], delivered: ValidatorResult) -> int:
-    """Return how many tests of earlier runs are missing or skipped in what is delivered."""
+    """Return how many tests of earlier runs, that of the start first, are missing or skipped in what is delivered."""
     names: set[str] = set()
     fewer = 0
     for one in earlier:
-        names |= gone_tests(one, delivered)
+        names |= gone_tests(one, delivered, earlier[0])
         if one is not None and not one.suite.varying:
             counts = [certain - ran for _, certain, ran in _runner_counts(one, delivered)]
             fewer = max(fewer, *counts) if counts else fewer
     return max(len(names), fewer)
 
 
-def gone_tests(before: ValidatorResult | None, delivered: ValidatorResult) -> set[str]:
+def gone_tests(
+    before: ValidatorResult | None, delivered: ValidatorResult, start: ValidatorResult | None = None
+) -> set[str]:
     """Return the tests of an earlier run that are missing or skipped in what is delivered.
 
-    A test of the same name in another file is the same test.
+    A test of the same name in another file is the same test, if that file did not have it in the run `start`, or else in
+    the earlier run: a side with original checks may have both.
     """
     if before is None or before.tests is None or delivered.tests is None or before.suite.varying:
         return set()
     gone: set[str] = set()
-    new = (test for test in delivered.tests.endings if test not in before.tests.endings)
+    known = start.tests.endings if start is not None and start.tests is not None else before.tests.endings
+    new = (test for test in delivered.tests.endings if test not in known)
     moved = Counter(map(_name_of, new))
     for item in _lost_ids(before.tests, delivered.tests):
         name = _name_of(item.test)

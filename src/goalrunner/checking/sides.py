@@ -236,7 +236,7 @@ def _changed_tests(
     start: ValidatorResult | None, delivered: ValidatorResult, original: ValidatorResult | None
 ) -> Iterator[ChangedTest]:
     """Yield the tests of one validator whose result depends on whose checks run."""
-    gone = gone_tests(start, delivered) | gone_tests(original, delivered)
+    gone = gone_tests(start, delivered) | gone_tests(original, delivered, start)
     moved = moved_tests(start, delivered)
     endings = [_endings(one) for one in (start, delivered, original)]
     tests = dict.fromkeys(test for one in endings if one is not None for test in one)

@@ -68,7 +68,10 @@ def _decide(
         identifier = waiting.id
         request = main.wait_for(decisions.request_of(folder, waiting, runs.home(), os.environ))
         output.complain(f"run {folder.run_id}{approval_text(request, columns=output.columns(sys.stderr))}")
-        question, hint = f"{verb.capitalize()} {identifier}? [y/N]", f"goal {verb} {folder.run_id} {identifier}"
+        question, hint = (
+            f"{verb.capitalize()} {identifier}? [y/N]",
+            f"goal {verb} {folder.run_id} {identifier}; then goal resume {folder.run_id}",
+        )
         what = f"goal {verb} without RUN asks first"
         if not (yes or output.confirmed(question, what, hint, "nothing was decided")):
             return 1

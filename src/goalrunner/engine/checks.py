@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -182,6 +183,7 @@ class Checks:
             results=finished.results,
             why=f"the goal lets results with this label be reviewed: {', '.join(wanted)}",
             labels=wanted,
+            hint=_allowing(wanted, paths),
         )
         return labels, changed
 
@@ -328,6 +330,13 @@ class Checks:
         request = request_of_state(state, number, trail, await self._tracker.stale(trail.items, state.snapshot))
         shown = tuple(map(self._parts.redact, (*state.protected_changes, *changed)))
         return replace(request, left=state.lingering, changed=shown)
+
+
+def _allowing(labels: Sequence[str], paths: Sequence[str]) -> str:
+    """Return the line of the goal file with which the next run has no such labels; empty if there is none."""
+    about_paths = (Label.RESTS_ON_FILES, Label.RESTS_ON_TESTS, Label.CHECKS_DIFFER, Label.TESTS_REMOVED)
+    is_about_paths = all(any(begins_with(label, name) for name in about_paths) for label in labels)
+    return f"allow = {json.dumps(paths, ensure_ascii=False)}" if is_about_paths and paths else ""
 
 
 def _is_proof(finished: events.ValidatorsFinished) -> bool:

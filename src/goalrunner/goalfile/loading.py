@@ -129,11 +129,13 @@ def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> 
     if runnable and layer.is_chat and lacks(("agent", "model"), ("model",)):
         ways = 'write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL'
         problems.add(f"the agent has no model; {ways}", "model")
-    if not runnable or not lacks(("judge", "model"), ("judge", "use")):
+    if not lacks(("judge", "model"), ("judge", "use")):
         return
     if layer.values.get(("approvals", "checks")) == "judge":
         message = '"judge" needs a judge; write judge = "provider/model" (or give --judge), or "person"'
         layer.spot(("approvals", "checks"), problems).wrong(message)
+    if not runnable:
+        return
     if ("judge",) in layer.spots or any(key[0] == "judge" for key in layer.values):
         message = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
         layer.spot(("judge",), problems).wrong_key(message)
