@@ -64,6 +64,11 @@ def passes(response: object, agent: object) -> bool:
     return True
 
 
+def fails(response: object, agent: object) -> bool:
+    """A check that is never content."""
+    return False
+
+
 class Counter:
     """A callable validator that passes at its n-th call."""
 
@@ -302,7 +307,7 @@ def test_the_deadline_cuts_a_tool_and_the_outcome_is_written(tmp_path: Path, wor
     model = recording(tmp_path / "r.jsonl", agent("", shell("touch begun; sleep 60")))
     for seconds in deadlines():
         conversation = chat_conversation(model, workspace=workspace)
-        outcome = run_goal(conversation, "x", validators=[passes], timeout=seconds, workspace=workspace)
+        outcome = run_goal(conversation, "x", validators=[fails], timeout=seconds, workspace=workspace)
         assert (outcome.status, outcome.stop_reason) == ("capped", "timeout")
         assert outcome.duration < 40
         if (workspace / "begun").exists():

@@ -46,6 +46,7 @@ wait = 0.0
 use = "builtin"
 model = "a/b"
 max_steps = 100
+turn_timeout = inf
 
 [agent.params]
 stop = [

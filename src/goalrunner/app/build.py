@@ -24,13 +24,15 @@ from goalrunner.app.sandbox import TEMPORARY, clear_leftovers, clear_own, runner
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import UsageError
-from goalrunner.core.events import GoalCreated, GoalRecord, RunRules, RunStarted
+from goalrunner.core.events import Account, GoalCreated, GoalRecord, RunRules, RunStarted
 from goalrunner.core.goal import Goal
 from goalrunner.core.labels import Label
+from goalrunner.core.outcome import Usage
+from goalrunner.core.run_state import RunState
 from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.prompts import Prompts
-from goalrunner.engine.recorder import Resumption
+from goalrunner.engine.recorder import Resumption, cut_calls
 from goalrunner.engine.run import Run
 from goalrunner.goalfile.loading import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
@@ -119,6 +121,8 @@ def open_run(
         fresh_rounds=not goal.preserve_context,
         preflight=partial(ask_before, config, findings),
         resumption=left,
+        longest_turn=goal.agent.turn_timeout,
+        cut_usage=partial(cut_usage, config),
     )
     for account, llm in config.models.items():
         llm.skip(left.taken.get(account, 0))
@@ -126,6 +130,18 @@ def open_run(
         if loaded is not None and account in loaded.started.programs:
             program.keep(loaded.started.programs[account])
     return PreparedRun(run, config, folder, close, (*notes, *recalled))
+
+
+def cut_usage(config: RunConfig, state: RunState, chat: Sequence[Message], has_session: bool) -> dict[Account, Usage]:
+    """Return by account the estimated usage of a call that was cut. `has_session`: an external agent can resume its session."""
+    totals = config.agent.totals if config.agent and has_session else frozenset()
+    calls = cut_calls(state, chat, totals)
+    for account, usage in calls.items():
+        if usage.cost_usd is None and account in config.models:
+            # An estimate without dollars would make the cost of the run unknown.
+            cost = config.models[account].cost_of(usage)
+            calls[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
+    return calls
 
 
 def _place_of(config: RunConfig) -> RunPlace:

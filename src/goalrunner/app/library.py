@@ -112,6 +112,7 @@ def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversa
     refuse_driven(conversation)
     refuse_unconfined(goal)
     refuse_no_checkpoint(goal, conversation)
+    refuse_endless_turns(goal, conversation)
     if goal.unlimited:
         warnings.warn("this run has no limit: no max_iterations, no timeout, no budget", RuntimeWarning, stacklevel=4)
     return prepare_run(goal, replace(options, conversation=conversation))
@@ -151,6 +152,7 @@ def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keyw
     loaded = load_run(folder)
     goal = frozen_goal(folder, os.environ, loaded.goal_file, runnable=False)
     refuse_no_checkpoint(goal, conversation)
+    refuse_endless_turns(goal, conversation)
     goal = goal.model_copy(update={"judge": judge_of(goal, _one_judge(judge_llm, keywords))})
     if is_custom(goal.judge.model) and goal.judge.instance is None:
         why = f"the judge of this run, {goal.judge.model}, was made by the program that started it"
@@ -346,6 +348,15 @@ def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
         raise UsageError(
             f"preserve_context=False needs {type(conversation).__name__}.checkpoint() and .restore(checkpoint)",
             "add these two plain methods, or omit preserve_context=False",
+        )
+
+
+def refuse_endless_turns(goal: Goal, conversation: Any) -> None:
+    """Raise UsageError if the goal limits the time of a turn, and a turn of the conversation cannot be ended."""
+    if goal.agent.turn_timeout is not None and not inspect.iscoroutinefunction(conversation.send):
+        raise UsageError(
+            f"turn_timeout cannot be enforced: {type(conversation).__name__}.send is not async, so nothing can end it",
+            "write async def send(...), or remove turn_timeout; timeout limits the whole run",
         )
 
 

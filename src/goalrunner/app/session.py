@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from goalrunner.app.build import PreparedRun, deadline_at, open_run, prepare_run
+from goalrunner.app.build import PreparedRun, cut_usage, deadline_at, open_run, prepare_run
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
 from goalrunner.app.readiness import readiness, refuse_unready
 from goalrunner.app.resolve import resolve
@@ -21,14 +21,13 @@ from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, ways_on
-from goalrunner.core.events import Account, RunEnded, RunResumed, RunRules
+from goalrunner.core.events import RunEnded, RunResumed, RunRules
 from goalrunner.core.fold import with_cut
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import lifting, shortfall, shortfalls
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.recorder import cut_calls
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder
 
@@ -273,9 +272,10 @@ class EarlierRun:
         earlier = run.resumption
         if isinstance(run.conversation, Resumable) and earlier.chat:
             run.conversation.load(earlier.chat, earlier.unfinished, run.recorder)
-        in_flight = {} if self.options.live else _interrupted_calls(prepared)
+        has_session = earlier.unfinished.session is not None
+        cut = {} if self.options.live else cut_usage(config, run.state, earlier.chat, has_session)
         if self.loaded.state.external:  # only a model of this process can estimate the call that was cut
-            _refuse_low_limits(with_cut(run.state, in_flight), plan)
+            _refuse_low_limits(with_cut(run.state, cut), plan)
         for observer in self.options.observers:
             if isinstance(observer, Rejoining):
                 observer.on_state(run.state)
@@ -285,7 +285,7 @@ class EarlierRun:
             plan=plan,
             version=VERSION,
             note=self.note,
-            in_flight=in_flight,
+            in_flight=cut,
             deadline_at=deadline_at(run.parts.clock.now(), seconds),
             notes=(*(config.sandbox.notes() if is_new_sandbox else ()), *prepared.notes),
             sandbox=config.sandbox_name,
@@ -295,21 +295,6 @@ class EarlierRun:
         finally:
             if run.state.status is GoalStatus.RUNNING and folder.outcome.exists():  # even without a new summary
                 folder.outcome.replace(folder.earlier_outcome)
-
-
-def _interrupted_calls(prepared: PreparedRun) -> dict[Account, Usage]:
-    """Return the estimated usage of the calls that were cut, by account."""
-    run, config = prepared.run, prepared.config
-    earlier = run.resumption
-    has_session = earlier.unfinished.session is not None
-    totals = config.agent.totals if config.agent and has_session else frozenset()
-    calls = cut_calls(run.state, earlier.chat, totals)
-    for account, usage in calls.items():
-        if usage.cost_usd is None and account in config.models:
-            # An estimate without dollars would make the cost of the run unknown.
-            cost = config.models[account].cost_of(usage)
-            calls[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
-    return calls
 
 
 def _refuse_low_limits(state: RunState, plan: RunRules) -> None:

@@ -141,6 +141,8 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.ENDED:
             reason = state.stop_reason or StopReason.INTERNAL_ERROR
             return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
+        case _ if state.limit is not None:
+            return _last_check(state, state.limit)
         case _ if state.wait is not None:
             return wait_at_hand(state.wait)
         case _ if state.failure is not None:
@@ -318,6 +320,34 @@ def _feedback(state: RunState) -> str | None:
     missing = verdict.missing.strip() if verdict is not None and verdict.source == "judge" else ""
     note = protected_message(state.protected_changes)
     return "\n\n".join(part for part in (missing, note) if part) or None
+
+
+def _last_check(state: RunState, reached: RunEnded) -> Step:
+    """Return the next step of the check after a limit cut the agent's turn; the end by that limit if it proves nothing."""
+    if state.leaked or state.obstacle:
+        return reached
+    may_ask = state.plan.has_judge and not shortfall(state)
+    match state.phase:
+        case Phase.WORKED if state.plan.validators:
+            return Validate(state.round)
+        case Phase.WORKED if may_ask:
+            return AskJudge(state.round)
+        case Phase.VALIDATED if state.changed_checks is not None:
+            review = _review(state, state.changed_checks)
+            if isinstance(review, ReviewChecks):
+                return review
+            return end(reached.stop_reason, f"{reached.message}\n{_needed_review(state)}")
+        case Phase.VALIDATED if state.validators_green and may_ask:
+            return AskJudge(state.round)
+        case Phase.VALIDATED | Phase.JUDGED if proven(state):
+            return _completion(state)
+        case _:
+            return reached
+
+
+def _needed_review(state: RunState) -> str:
+    action = state.changed_checks.action if state.changed_checks is not None else ""
+    return f"the validators pass, but this has to be reviewed: {action}\n{state.settling}".strip()
 
 
 def _unless_spent(state: RunState, step: Step) -> Step:

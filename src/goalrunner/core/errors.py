@@ -178,6 +178,14 @@ class ApprovalDenied(GoalError):
         self.reply = reply or message
 
 
+class TurnCut(Exception):
+    """The agent's turn was ended before it was over, but not the run. The message is why: "no output for 15 min"."""
+
+
+class DeadlineReached(TurnCut):
+    """The agent's turn was ended by the time limit of the run."""
+
+
 class AgentError(GoalError):
     """An external agent failed; `message` is its own error message."""
 
@@ -276,6 +284,16 @@ def _raised(name: str, limit: float, used: float) -> str:
         size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if value % size == 0), (1, ""))
         return f"{LIMIT_OPTIONS[name]} {value / size:.10g}{unit}"
     return f"{LIMIT_OPTIONS[name]} {2 * max(limit, used):.10g}"
+
+
+def span(seconds: float) -> str:
+    """Return a limit without parts that are zero: "45 s", "30 min", "1 h 30 min", "2.5 s"."""
+    if seconds < 60:
+        return f"{seconds:g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    parts = ((minutes, "min"), (rest, "s")) if not hours else ((hours, "h"), (minutes_left, "min"))
+    return " ".join(f"{number:,} {unit}" for number, unit in parts if number)
 
 
 def one_line(text: str, longest: int = 200) -> str:

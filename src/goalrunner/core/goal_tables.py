@@ -96,7 +96,19 @@ DEFAULT_EXTERNAL_TIMEOUT = 4 * 3600.0
 DEFAULT_MAX_STEPS = 100
 DEFAULT_VALIDATOR_TIMEOUT = 600.0
 DEFAULT_AUDIT_TOKENS = 12_000
+DEFAULT_IDLE_TIMEOUT = 900.0
 KEY_VARIABLE = "name of the environment variable that holds the key"
+
+
+def _patient(seconds: float | None) -> float | None:
+    if seconds is not None and seconds < 1:
+        raise ValueError(
+            f'{seconds:g} s is below 1 s, and no agent prints something all the time; write "15m", for example'
+        )
+    return seconds
+
+
+IdleLimit = Annotated[fields.DurationLimit, AfterValidator(_patient)]
 
 
 class Expectation(Frozen):
@@ -216,6 +228,10 @@ class AgentConfig(Frozen):
     """Passed on to the model: temperature, max_tokens, ..."""
     env: fields.Environment = Field({})
     """Added to the environment of the agent's commands."""
+    turn_timeout: fields.DurationLimit = None
+    """Seconds after which its turn is ended and the round is checked; inf: no limit."""
+    idle_timeout: IdleLimit = DEFAULT_IDLE_TIMEOUT
+    """Seconds without output, open tool call or work of its processes after which the turn is ended; inf: no limit."""
     api_base: fields.Address | None = None
     api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 

@@ -32,6 +32,7 @@ class Label(StrEnum):
     UNGUARDED = "unguarded approval"
     UNASKED = "unasked actions"
     HIDDEN_READABLE = "hidden checks readable"
+    NOT_AUDITED = "validators green, not audited"
 
     def about(self, names: str) -> str:
         """Return the label with the names of what it is about: `flaky: tests, lint`."""
@@ -156,6 +157,10 @@ EXPLANATIONS = {
     Label.HIDDEN_READABLE: Explanation(
         "The agent could read what the hidden validators check.",
         "Move the checks out of the workspace, and run the agent in a sandbox.",
+    ),
+    Label.NOT_AUDITED: Explanation(
+        "A limit ended the run after its validators had passed, before the judge could be asked.",
+        "Resume the run with a higher limit: `goal resume --cost`, `--tokens` or `--timeout`.",
     ),
 }
 """The meaning of each label, and its cure."""

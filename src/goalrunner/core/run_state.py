@@ -441,6 +441,12 @@ class RunState(Frozen):
         return passed and not self.refusal and not self.leaked and self.changed_checks is None
 
     @property
+    def lacks_audit(self) -> bool:
+        """Whether a limit ended the run after green validators, before the judge could be asked."""
+        was_validated = self.status is GoalStatus.CAPPED and self.left is Phase.VALIDATED
+        return was_validated and self.plan.has_judge and bool(self.plan.validators) and self.validators_green
+
+    @property
     def decided_by_validators(self) -> bool:
         """Whether the validators alone decide this round: there is no judge, or one is red.
 

@@ -16,6 +16,7 @@ from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
 from goalrunner.core.freshness import ChangeTimes
 from goalrunner.core.goal import Goal
+from goalrunner.core.labels import Label
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import (
     ArtifactRef,
@@ -218,7 +219,7 @@ def outcome_of(
         workspace=state.workspace,
         changes=state.changes,
         gone_or_reverted=state.gone_or_reverted,
-        labels=tuple(dict.fromkeys((*state.labels, *state.check_labels))),
+        labels=_labels(state),
         protected_changes=state.protected_changes,
         differing=state.differing,
         check_environment=state.check_environment,
@@ -233,6 +234,11 @@ def outcome_of(
         run_path=run_path,
         signal=state.signal,
     )
+
+
+def _labels(state: RunState) -> tuple[str, ...]:
+    of_the_end = (Label.NOT_AUDITED.value,) if state.lacks_audit else ()
+    return tuple(dict.fromkeys((*state.labels, *state.check_labels, *of_the_end)))
 
 
 def approval_row(item: Approval) -> ApprovalRow:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +74,7 @@ class RunJournal:
         self._run_path = run_path
         self._state: RunState | None = None
         self._evidence = EvidenceIndex()
-        self._timeout: asyncio.Timeout | None = None
+        self._timeouts: list[asyncio.Timeout] = []  # those at work, the outermost first
 
     @property
     def state(self) -> RunState:
@@ -147,24 +147,49 @@ class RunJournal:
                 self._observers.remove(observer)
                 _LOGGER.exception("%s failed and is not called again; the run continues", type(observer).__name__)
 
-    def deadline(self, seconds: float | None) -> asyncio.Timeout:
-        """Return the timeout of the run; None for no limit. `suspended` extends it."""
-        self._timeout = asyncio.timeout(seconds)
-        return self._timeout
+    @asynccontextmanager
+    async def deadline(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """Return a context with a time limit of active seconds; None for no limit. `suspended` extends it."""
+        async with asyncio.timeout(seconds) as timeout:
+            self._timeouts.append(timeout)
+            try:
+                yield timeout
+            finally:
+                self._timeouts.remove(timeout)
+
+    @asynccontextmanager
+    async def turn_deadline(self) -> AsyncIterator[asyncio.Timeout]:
+        """Return a context in which the deadline of the run ends the context, and not the run."""
+        outer = next((timeout for timeout in self._timeouts if not timeout.expired()), None)
+        until = outer.when() if outer is not None else None
+        self.lift_deadlines()
+        left = None if until is None else until - asyncio.get_running_loop().time()
+        async with self.deadline(left) as turn:
+            try:
+                yield turn
+            finally:
+                if outer is not None and not turn.expired():
+                    outer.reschedule(turn.when())
+
+    def lift_deadlines(self) -> None:
+        """Let the work go on without a time limit: a limit was reached, and ends the run after a last check."""
+        for timeout in self._timeouts:
+            if not timeout.expired():
+                timeout.reschedule(None)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Stop the timeout and the clock of the log while a person is asked: that is not active time."""
-        loop, timeout = asyncio.get_running_loop(), self._timeout
-        until = timeout.when() if timeout is not None and not timeout.expired() else None
+        """Stop the time limits and the clock of the log while a person is asked: that is not active time."""
+        loop = asyncio.get_running_loop()
+        stopped = [(one, until) for one in self._timeouts if not one.expired() and (until := one.when()) is not None]
         began = loop.time()
-        if timeout is not None and until is not None:
+        for timeout, _ in stopped:
             timeout.reschedule(None)
         try:
             with self.log.paused():
                 yield
         finally:
-            if timeout is not None and until is not None:
+            for timeout, until in stopped:
                 timeout.reschedule(until + loop.time() - began)
 
     def next_observation(self, ahead: int = 0) -> str:

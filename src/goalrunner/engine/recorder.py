@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
     from goalrunner.records.artifacts import ArtifactStore
 
 
+@dataclass(frozen=True)
+class _Called:
+    """A call without a result. `after` is a time before its tool started, if one is known."""
+
+    tool: str
+    summary: str
+    after: int | None
+
+
 class RunRecorder:
     """The port `Recorder` with a journal."""
 
@@ -42,7 +51,8 @@ class RunRecorder:
         self.scratch = lambda suffix="": scratch(suffix)
         self.text = journal.stream
         self.show = journal.show
-        self._called: dict[str, int | None] = {}  # by call without a result: a time before its tool started
+        self.has_session = False  # whether an external agent has reported a session that can be resumed
+        self._called: dict[str, _Called] = {}  # the calls without a result, by id
 
     def message(self, message: Message) -> None:
         """Write the transcript line, then the event."""
@@ -60,7 +70,7 @@ class RunRecorder:
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record the intent before the effect."""
-        self._called[tool_call_id] = self._tracker.after_changes()
+        self._called[tool_call_id] = _Called(tool, summary, self._tracker.after_changes())
         self._journal.append(events.ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=summary))
 
     async def tool_result(self, result: ToolResult) -> Recorded:
@@ -69,7 +79,9 @@ class RunRecorder:
             result = self._planned(result, result.plan)
         source, reply, question = source_of(result.tool), None, result.command
         called = self._called.pop(result.tool_call_id, None)
-        started = called if result.started == CALLED else result.started
+        started = result.started
+        if result.started == CALLED:
+            started = called.after if called is not None else None
         ended = self._tracker.note_changes() if result.ended is None else result.ended
         if result.notice == "question":
             self._journal.append(events.QuestionOpened(question=question))
@@ -122,6 +134,12 @@ class RunRecorder:
         store.settle()
         return recorded(observation, artifacts)
 
+    async def interrupt_calls(self) -> None:
+        """Record the calls that have no result as interrupted, because the agent's turn was ended."""
+        for name, call in tuple(self._called.items()):
+            cut = ToolResult(name, call.tool, call.summary, ("interrupted",), b"", summary="interrupted")
+            await self.tool_result(cut)
+
     def _planned(self, result: ToolResult, plan: events.PlanProposed) -> ToolResult:
         """Record a plan; return the result for the agent. After a crash in between, the call counts as interrupted."""
         event, reply = settle_plan(plan, self._journal.trail().observation)
@@ -135,6 +153,7 @@ class RunRecorder:
     def session(self, session: AgentSession) -> None:
         """Record what another process needs to continue with an external agent."""
         self._journal.append(events.SessionOpened(session=session))
+        self.has_session = bool(session.id)
 
     async def agent_ran(self, ran: events.AgentRan, output: Path, errors: Path) -> None:
         """Store the output, then write the event. If the run is cancelled meanwhile, both ends of a large output are stored."""

@@ -20,7 +20,17 @@ from goalrunner.core.agent_ports import (
     Switching,
     Unfinished,
 )
-from goalrunner.core.errors import AgentError, GoalError, ModelError, RecordError, one_line, shortened
+from goalrunner.core.errors import (
+    AgentError,
+    BudgetExhausted,
+    DeadlineReached,
+    GoalError,
+    ModelError,
+    RecordError,
+    TurnCut,
+    one_line,
+    shortened,
+)
 from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Phase, RunState
@@ -28,7 +38,7 @@ from goalrunner.core.user_messages import LONGEST_USER_TEXT
 from goalrunner.engine.approvals import ApprovalGate
 from goalrunner.engine.checks import Checks, InterruptedByValidatorError
 from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
-from goalrunner.engine.recorder import Resumption, RunRecorder
+from goalrunner.engine.recorder import Resumption, RunRecorder, cut_calls
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns, exclusive
 
@@ -36,6 +46,9 @@ T = TypeVar("T")
 
 _CLOCK_CHECK = 20.0
 """Seconds between two looks at the clock during a wait."""
+
+CutUsage = Callable[[RunState, Sequence[Message], bool], dict[events.Account, Usage]]
+"""Returns what a call that was cut may have used, by account, from the chat and whether the agent has a session."""
 
 CountUsage = Callable[[events.Account, Usage], None]  # records what an account has used
 
@@ -52,8 +65,12 @@ class Run:
         fresh_rounds: bool,
         preflight: Callable[[CountUsage], Awaitable[Sequence[str]]] | None = None,
         resumption: Resumption | None = None,
+        longest_turn: float | None = None,
+        cut_usage: CutUsage = lambda state, chat, _: cut_calls(state, chat),
     ) -> None:
         """`render` returns the text of a prompt; `fresh_rounds` restores the conversation before each retry.
+
+        `longest_turn` is the time limit of a turn in seconds.
 
         `preflight(count)` is awaited once before anything else (in a run resumed after its baseline, before the next
         round), and returns warnings; it calls `count` with what its calls used. Its GoalError ends the run.
@@ -73,7 +90,8 @@ class Run:
         self.tracker = SnapshotTracker(parts.watch, journal)
         self._approvals = ApprovalGate(parts, journal, self.tracker)
         self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
-        self._turns = Turns(parts, self.recorder, lambda: self.state)
+        self._turns = Turns(parts, self.recorder, journal, longest_turn)
+        self._cut_usage = cut_usage
         self._checks = Checks(parts, journal, self.tracker, self.recorder, self.resumption)
 
     @property
@@ -131,13 +149,13 @@ class Run:
 
     async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | events.RunEnded:
         """Await `work()` under the deadline; return how the run ends if it was stopped."""
-        timeout = self.state.plan.timeout
-        deadline = self._journal.deadline(None if timeout is None else max(0.0, timeout - self.state.elapsed))
+        timeout, deadline = self.state.plan.timeout, None
+        left = None if timeout is None else max(0.0, timeout - self.state.elapsed)
         try:
-            async with deadline:
+            async with self._journal.deadline(left) as deadline:
                 return await work()
         except TimeoutError:
-            return limits.timed_out(self.state) if deadline.expired() else self._crashed()
+            return limits.timed_out(self.state) if deadline is not None and deadline.expired() else self._crashed()
         except asyncio.CancelledError:
             finish = self._cut_off()
             if self._signal is not None or self._cancelled is not None:
@@ -310,11 +328,15 @@ class Run:
 
     async def _loop(self) -> events.RunEnded:
         while isinstance(step := await self.advance(), decision.RunRound):
-            await self._round(step)
+            if (end := await self._round(step)) is not None:
+                return end
         return step
 
-    async def _round(self, brief: decision.RunRound) -> None:
-        """Let the agent work; continue a turn that was interrupted if its prompt was sent."""
+    async def _round(self, brief: decision.RunRound) -> events.RunEnded | None:
+        """Let the agent work; continue a turn that was interrupted if its prompt was sent.
+
+        Return how the run ends if a limit cut a turn that changed nothing.
+        """
         conversation, working = self.parts.conversation, self.state.phase is Phase.WORKING
         if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
             conversation.restore(self._checkpoint)
@@ -330,6 +352,28 @@ class Run:
             await self.finish_round(brief.round, reply)
         except (AgentError, ModelError) as error:
             self._failed("agent", error)
+        except BudgetExhausted:
+            return await self._cut(brief.round, "its budget is spent", limits.out_of_budget(self.state))
+        except DeadlineReached as cut:
+            return await self._cut(brief.round, str(cut), limits.timed_out(self.state))
+        except TurnCut as cut:
+            return await self._cut(brief.round, str(cut))
+        return None
+
+    async def _cut(self, number: int, ending: str, end: events.RunEnded | None = None) -> events.RunEnded | None:
+        """Record the end of a turn that was cut. `end` is that of the run, if a limit of the run cut the turn.
+
+        Such a run ends after a last check of what is there. Return `end` if there is nothing to check.
+        """
+        if end is not None and (self._turns.in_thread or not await self.tracker.has_changed()):
+            return end
+        has_session = self.recorder.has_session or self.resumption.unfinished.session is not None
+        used = self._cut_usage(self.state, self.conversation.messages, has_session)
+        await self.finish_round(number, await self._turns.interrupted(ending, used))
+        if end is not None:
+            self._journal.lift_deadlines()
+            self._journal.append(events.LimitReached(end=end))
+        return None
 
     def begin_round(self, brief: decision.RunRound) -> str:
         """Record the start of a round, or of a refinement in it; return its user message."""

@@ -75,6 +75,11 @@ class SnapshotTracker:
         """The snapshot at the start of the current round."""
         return self._history.starts.get(self.journal.state.round)
 
+    async def has_changed(self) -> bool:
+        """Return whether the workspace has changed in the current round; False without a workspace."""
+        started, now = self.round_start, await self.take("round")
+        return started is not None and now is not None and now.id != started.id
+
     async def end_round(self) -> dict[str, Any]:
         """Take the snapshot at the end of a round; return it, and what changed, as fields of RoundFinished."""
         snapshot = await self.take("round")

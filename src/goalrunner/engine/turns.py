@@ -5,18 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from goalrunner.core.agent_ports import Conversation, Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
-from goalrunner.core.errors import AgentError, ConversationBusy, GoalError, UsageError, kind_of
+from goalrunner.core.errors import (
+    AgentError,
+    ConversationBusy,
+    DeadlineReached,
+    GoalError,
+    TurnCut,
+    UsageError,
+    kind_of,
+    span,
+)
+from goalrunner.core.events import Account
 from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of
 from goalrunner.core.observation import Observation, Trail, UserText, source_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.trail_builder import trail_of
 from goalrunner.core.user_messages import persons_text
-from goalrunner.engine.journal import Parts, kept_traceback
+from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
+from goalrunner.engine.recorder import RunRecorder
 
 WANTED = "write: async def send(self, prompt, recorder), which returns a RoundReply, or the text of the answer"
 
@@ -91,45 +103,117 @@ def accepts(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-class Turns:
-    """The turns of one conversation. A `send` that is not async runs in a thread, so that limits can interrupt it."""
+@dataclass(frozen=True)
+class _Before:
+    """What was known before a turn. `prompt` is empty, and `chat` None, if an earlier process had begun the turn."""
 
-    def __init__(self, parts: Parts, recorder: Recorder, state: Callable[[], RunState]) -> None:
+    prompt: str = ""
+    chat: list[Mapping[str, Any]] | None = None
+    observations: int = 0
+    spent: Usage | None = None
+
+
+class Turns:
+    """The turns of one conversation. A `send` that is not async runs in a thread, so that limits can interrupt it.
+
+    `longest` is the time limit of each turn in seconds; None: no limit.
+    """
+
+    def __init__(self, parts: Parts, recorder: RunRecorder, journal: RunJournal, longest: float | None = None) -> None:
         self._parts = parts
         self._conversation = parts.conversation
         self._recorder = recorder
-        self._state = state
+        self._journal = journal
+        self._longest = longest
+        self._before = _Before()
         self._name = type(parts.conversation).__name__
         self._chat = ReportedChat(str(getattr(parts.conversation, "name", None) or self._name))
         self.hears_history = True  # whether the chat before the first turn may contain what a person wrote
 
     async def send(self, prompt: str) -> RoundReply:
-        """Let the agent work on a user message. Raise GoalError; AgentError for another error and an unusable answer."""
+        """Let the agent work on a user message.
+
+        Raise GoalError; AgentError for another error and an unusable answer; TurnCut if the turn is ended before it is
+        over. Call `interrupted` then.
+        """
         chat, recorder = self._messages(), self._recorder
         before = list(chat) if chat is not None else None
         self._chat.sent(prompt)
-        if before and self.hears_history and self._state().round == 1:
+        if before and self.hears_history and self._state.round == 1:
             self._chat.hear(trail_of(before).said, recorder)
         self.hears_history = False
-        seen, spent = self._state().observations, self._state().usage.get("agent")
-        reply = _reply_of(await self._sent(prompt), self._name)
-        if not self._state().prompted:  # the conversation recorded no message
-            recorder.message({"role": "user", "content": prompt})
-            # Tool results that the conversation recorded itself may be in its messages as well.
-            messages = self._messages() if self._state().observations == seen else None
-            if before is not None:
-                self._chat.recall(trail_of(before))
-            last = await self._chat.record(messages, recorder) if messages is not None else ""
-            if reply.text and reply.text != last:
-                recorder.message({"role": "assistant", "content": reply.text})
-        if self._state().usage.get("agent") == spent:  # a budget must not count unreported usage as 0
+        self._before = _Before(prompt, before, self._state.observations, self._state.usage.get("agent"))
+        async with self._limits():
+            value = await self._sent(prompt)
+        reply = _reply_of(value, self._name)
+        await self._record_unrecorded(reply)
+        if self._state.usage.get("agent") == self._before.spent:  # a budget must not count unreported usage as 0
             recorder.usage("agent", Usage.unknown())
         return reply
 
+    async def interrupted(self, ending: str, used: Mapping[Account, Usage]) -> RoundReply:
+        """Record what a turn that was cut has left open. `used` is what its last call may have used, by account."""
+        await self._recorder.interrupt_calls()
+        reply = RoundReply(self._last_text(), "interrupted", ending=ending)
+        await self._record_unrecorded(reply)
+        for account, usage in used.items():
+            self._recorder.usage(account, usage)
+        if self._state.usage.get("agent") == self._before.spent:
+            self._recorder.usage("agent", Usage.unknown())
+        return reply
+
+    async def _record_unrecorded(self, reply: RoundReply) -> None:
+        """Record the prompt and what followed, if the conversation recorded no message."""
+        prompt, before, recorder = self._before.prompt, self._before.chat, self._recorder
+        if self._state.prompted or not prompt:
+            return
+        recorder.message({"role": "user", "content": prompt})
+        # Tool results that the conversation recorded itself may be in its messages as well.
+        messages = self._messages() if self._state.observations == self._before.observations else None
+        if before is not None:
+            self._chat.recall(trail_of(before))
+        last = await self._chat.record(messages, recorder) if messages is not None else ""
+        if reply.text and reply.text != last:
+            recorder.message({"role": "assistant", "content": reply.text})
+
+    def _last_text(self) -> str:
+        """Return the last text of the agent since the newest prompt; empty if there is none."""
+        for message in reversed(self._messages() or ()):
+            if message.get("role") == "user":
+                break
+            if message.get("role") == "assistant" and (text := text_of(message.get("content"))):
+                return text
+        return ""
+
+    @property
+    def _state(self) -> RunState:
+        return self._journal.state
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether the agent's turn runs in a thread, which cannot be ended."""
+        return not inspect.iscoroutinefunction(self._conversation.send)
+
+    @contextlib.asynccontextmanager
+    async def _limits(self) -> AsyncIterator[None]:
+        """Return a context for a turn. Raise DeadlineReached at the time limit of the run, TurnCut at that of the turn."""
+        run = turn = None
+        try:
+            async with self._journal.turn_deadline() as run, self._journal.deadline(self._longest) as turn:
+                yield
+        except (TimeoutError, AgentError) as error:  # a conversation may report its cancellation as its own failure
+            if run is not None and run.expired():
+                raise DeadlineReached(f"the time limit of {span(self._state.plan.timeout or 0.0)}") from error
+            if turn is not None and turn.expired():
+                raise TurnCut(f"the turn's time limit of {span(self._longest or 0.0)}") from error
+            raise
+
     async def resume(self, notice: str, left: Unfinished) -> RoundReply:
         """Continue an interrupted turn of a Resumable conversation. Raise as `send` does."""
-        with self._errors("resume_turn"):
-            return await cast(Resumable, self._conversation).resume_turn(notice, left, self._recorder)
+        self._before = _Before(observations=self._state.observations, spent=self._state.usage.get("agent"))
+        async with self._limits():
+            with self._errors("resume_turn"):
+                return await cast(Resumable, self._conversation).resume_turn(notice, left, self._recorder)
 
     async def _sent(self, prompt: str) -> Any:
         send: Any = self._conversation.send

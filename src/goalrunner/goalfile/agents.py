@@ -110,6 +110,8 @@ def preset_of_text(text: str, name: str) -> Preset:
         raise
 
 
+PROGRAM_KEYS = ("idle_timeout",)
+"""Keys of `[agent]` that only external agents have."""
 CHAT_KEYS = ("max_steps", "tools", "system_prompt", "params", "api_base", "api_key_env")
 """Keys of `[agent]` that only the built-in agent has."""
 
@@ -276,6 +278,7 @@ def _unfit(goal: Goal, preset: Preset) -> Iterator[tuple[tuple[str, ...], str]]:
     if goal.agent.use == BUILTIN:
         yield ("command",), 'needs use = "command" beside it (use = "acp" if the program speaks ACP)'
         yield ("args", "protocol"), 'is for external agents; name one with use = "...", or remove it'
+        yield PROGRAM_KEYS, "is for external agents; write turn_timeout for the built-in one, or remove it"
         return
     yield CHAT_KEYS, f"is only for the built-in agent, and {name} does not support it; remove it"
     if goal.agent.use in (COMMAND, ACP):

@@ -16,7 +16,7 @@ from goalrunner.core.errors import LONGEST_PATH, UsageError, nearest, quoted, qu
 from goalrunner.core.field_types import FROM_FILE, Unlimited
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
-from goalrunner.goalfile.agents import CHAT_KEYS, check_agent, check_programs
+from goalrunner.goalfile.agents import CHAT_KEYS, PROGRAM_KEYS, check_agent, check_programs
 from goalrunner.goalfile.layers import GoalLayer, Problems, ValueSource, file_layer, named_layer, report_invalid
 from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, file_refusal, parse, read_text
 
@@ -225,8 +225,8 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
             table.pop(account, None)
     if table["agent"].pop("fallbacks", None):
         table["agent"]["use"] = list(goal.agent.names)
-    if goal.agent.external:
-        table["agent"] = {key: value for key, value in table["agent"].items() if key not in CHAT_KEYS}
+    unfit = CHAT_KEYS if goal.agent.external else PROGRAM_KEYS
+    table["agent"] = {key: value for key, value in table["agent"].items() if key not in unfit}
     if len(goal.agent.command) == 1:
         table["agent"]["command"] = goal.agent.command[0]
     for validator in table.get("validators", ()):

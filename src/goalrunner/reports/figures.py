@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from goalrunner.core.errors import span as span
+
 if TYPE_CHECKING:
     from goalrunner.core.observation import DiffStat
     from goalrunner.core.outcome import Usage
@@ -25,19 +27,7 @@ _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 def elapsed(seconds: float) -> str:
     """Return how long something took: "0.9 s", "3 min 12 s", "2 h 5 min"."""
     tenths = round(max(seconds, 0.0), 1)
-    return f"{tenths:.1f} s" if tenths < _MINUTE else _whole(round(seconds))
-
-
-def span(seconds: float) -> str:
-    """Return a limit without parts that are zero: "45 s", "30 min", "1 h 30 min", "2.5 s"."""
-    return f"{seconds:g} s" if seconds < _MINUTE else _whole(round(seconds))
-
-
-def _whole(seconds: int) -> str:
-    minutes, rest = divmod(seconds, _MINUTE)
-    hours, minutes_left = divmod(minutes, 60)
-    parts = ((minutes, "min"), (rest, "s")) if not hours else ((hours, "h"), (minutes_left, "min"))
-    return " ".join(f"{number:,} {unit}" for number, unit in parts if number)
+    return f"{tenths:.1f} s" if tenths < _MINUTE else span(round(seconds))
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
