@@ -141,10 +141,10 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.ENDED:
             reason = state.stop_reason or StopReason.INTERNAL_ERROR
             return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
-        case _ if state.limit is not None:
-            return _last_check(state, state.limit)
         case _ if state.wait is not None:
             return wait_at_hand(state.wait)
+        case _ if state.limit is not None:
+            return _last_check(state, state.limit)
         case _ if state.failure is not None:
             return _after_failure(state, state.failure)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
@@ -324,7 +324,7 @@ def _feedback(state: RunState) -> str | None:
 
 def _last_check(state: RunState, reached: RunEnded) -> Step:
     """Return the next step of the check after a limit cut the agent's turn; the end by that limit if it proves nothing."""
-    if state.leaked or state.obstacle:
+    if state.failure is not None or state.leaked or state.obstacle:
         return reached
     may_ask = state.plan.has_judge and not shortfall(state)
     match state.phase:

@@ -146,7 +146,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.SecretsReplaced():
             return state.replace(redacted=dict(Counter(state.redacted) + Counter(event.counts)))
         case events.LimitReached():
-            return state.replace(limit=event.end)
+            return state.replace(limit=event.end, wait=None, failure=None)
         case events.WorkFailed():
             return _failed(state, event, record.at)
         case events.WaitStarted():

@@ -71,7 +71,6 @@ class Run:
         """`render` returns the text of a prompt; `fresh_rounds` restores the conversation before each retry.
 
         `longest_turn` is the time limit of a turn in seconds.
-
         `preflight(count)` is awaited once before anything else (in a run resumed after its baseline, before the next
         round), and returns warnings; it calls `count` with what its calls used. Its GoalError ends the run.
         """
@@ -90,6 +89,7 @@ class Run:
         self.tracker = SnapshotTracker(parts.watch, journal)
         self._approvals = ApprovalGate(parts, journal, self.tracker)
         self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
+        self.recorder.has_session = self.resumption.unfinished.session is not None
         self._turns = Turns(parts, self.recorder, journal, longest_turn)
         self._cut_usage = cut_usage
         self._checks = Checks(parts, journal, self.tracker, self.recorder, self.resumption)
@@ -367,8 +367,7 @@ class Run:
         """
         if end is not None and (self._turns.in_thread or not await self.tracker.has_changed()):
             return end
-        has_session = self.recorder.has_session or self.resumption.unfinished.session is not None
-        used = self._cut_usage(self.state, self.conversation.messages, has_session)
+        used = self._cut_usage(self.state, self.conversation.messages, self.recorder.has_session)
         await self.finish_round(number, await self._turns.interrupted(ending, used))
         if end is not None:
             self._journal.lift_deadlines()
