@@ -52,6 +52,10 @@ class Folder(SnapshotStore):
         """One file differs between any two."""
         return [{"a.py": (old.id, new.id)} if old != new else {} for old, new in pairwise(snapshots)]
 
+    async def committed(self) -> dict[str, str] | None:
+        """There is no repository."""
+        return None
+
     async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = (), *, errors: str = "replace") -> str:
         """None."""
         return ""

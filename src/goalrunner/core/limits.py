@@ -202,7 +202,8 @@ def unreadable(state: RunState) -> RunEnded:
     """Return how a run ends if the judge's answers cannot be parsed."""
     judge = state.models.get("judge") or "its model"
     last = UnreadAnswer(reason=state.audit_problem.partition("\n")[0], text=state.audit_answer)
-    message = f"{state.unread} audits of round {state.round} by {judge} ended without a readable answer\n{last}"
+    audited = f"round {state.round}" if state.round else "the baseline"
+    message = f"{state.unread} audits of {audited} by {judge} ended without a readable answer\n{last}"
     hint = "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model"
     return end(StopReason.JUDGE_FAILED, message, hint)
 
