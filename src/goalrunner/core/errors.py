@@ -249,6 +249,9 @@ LONGEST_PATH = 4096
 """Maximum number of characters of a path that are shown. It is large, because the end of a path matters most."""
 
 
+RESETS = "the limit resets at"
+"""The beginning of the line of a message that names the time."""
+
 LIMIT_OPTIONS = {
     "max_iterations": "--max-iterations",
     "timeout": "--timeout",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from goalrunner.core.errors import RESETS
 from goalrunner.core.events import Account, RunEnded
 from goalrunner.core.run_state import Failure, RunState, Waiting
 
@@ -20,10 +21,6 @@ RETRY_PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)
 
 LONGEST_PAUSE = timedelta(minutes=30)
 """The longest wait for a limit whose end is not known; the first lasts a minute, and each is twice as long as the last."""
-
-
-RESETS = "the limit resets at"
-"""The beginning of the line of a message that names the time."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
 from typing import get_args
@@ -17,12 +18,12 @@ from goalrunner.core import events
 from goalrunner.core.events import Account, Record
 from goalrunner.core.observation import REPLAY
 from goalrunner.core.ports import Activity, CommandEnded, CommandStarted, RetryScheduled
-from goalrunner.core.run_state import RunState
+from goalrunner.core.run_state import Phase, RunState, Waiting
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import short_name, used_text
+from goalrunner.reports.steps import short_name, used_text, wait_step
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -117,9 +118,11 @@ class Current:
 
     def follow(self, record: Record) -> None:
         """Process a record."""
-        now, event = self._monotonic(), record.event
+        now, event, state = self._monotonic(), record.event, self._narrative.state
         with self._lock:
             step = _step_after(event, self._step)
+            if isinstance(event, events.WaitEnded):
+                step = _AGENT if state is not None and state.phase is Phase.WORKING else None
             if step is not self._step:
                 self._step, self._since, self._retry = step, now, None
             self._at = now
@@ -185,6 +188,8 @@ class Current:
         """Return the running steps: the commands of validators and tools, else the step of the run."""
         with self._lock:
             now = self._monotonic()
+            if (wait := self._wait()) is not None:
+                return [Running(wait_step(wait, datetime.now(UTC)), 0.0, [])]
             if self._commands:
                 return [self._command(started, now - since) for started, since in self._commands.items()]
             if self._step is None:
@@ -193,6 +198,11 @@ class Current:
             seconds = now - self._since
             step = replace(self._step, subject=subject, remark=remark, time=figures.elapsed(seconds))
             return [Running(step, seconds, self._text.splitlines())]
+
+    def _wait(self) -> Waiting | None:
+        """Return the wait at hand; None if the run does not wait."""
+        state = self._narrative.state
+        return state.wait if state is not None and state.phase is not Phase.ENDED else None
 
     def _command(self, started: CommandStarted, seconds: float) -> Running:
         lines = output_tail(started.output)
@@ -226,10 +236,15 @@ class Current:
         state = self._narrative.state
         if state is None:
             return ""
+        wait = self._wait()
+        if wait is not None and wait.kind == "limit":  # that is no active time
+            return used_text(state, state.elapsed)
         return used_text(state, state.elapsed + max(self._monotonic() - self._at, 0.0))
 
     def beats(self) -> Iterator[ReportLine]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""
+        if self._wait() is not None:  # its beginning and its end have lines of their own
+            return
         running = {(one.step.name, "" if one.step.name in _MODELS else one.step.subject): one for one in self.running()}
         self._due = {key: at for key, at in self._due.items() if key in running}
         for key, one in running.items():

@@ -112,6 +112,20 @@ def age(then: str, now: datetime) -> str:
     return f"{count(int(seconds // _DAY), 'day')} ago"
 
 
+def time_ahead(when: str, now: datetime) -> str:
+    """Return an ISO 8601 time in the local time zone, and how far it is ahead: "14:20 CET (in 2 h 13 min)".
+
+    The date is shown if it is another day. Return the time unchanged if it is invalid.
+    """
+    try:
+        local, today = datetime.fromisoformat(when).astimezone(), now.astimezone().date()
+    except (ValueError, OverflowError):
+        return when
+    shown = f"{local:%H:%M %Z}" if local.date() == today else f"{local:%Y-%m-%d %H:%M %Z}"
+    seconds = math.ceil((local - now).total_seconds())
+    return f"{shown} (in {span(seconds)})" if seconds > 0 else shown
+
+
 def limits(values: Mapping[str, float | None], about_timeout: str = "") -> str:
     """Return the limits of a run, by name: "10 rounds · 30 min · no budget"; None is no limit.
 
@@ -131,6 +145,8 @@ def limits(values: Mapping[str, float | None], about_timeout: str = "") -> str:
 def spend(summary: RunSummary) -> str:
     """Return time, tokens and dollars of a run: "3 min 12 s · 41,210 tokens · $0.21 (judge 6 %)"."""
     parts = [elapsed(summary.duration)]
+    if summary.waited >= 1:
+        parts.append(f"{elapsed(summary.waited)} waited for limits")
     if summary.has_spent:
         parts += spent(summary)
         part = share(summary.judge_cost_usd or 0.0, summary.cost_usd or 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from goalrunner.core import events
@@ -14,10 +15,11 @@ from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN, DEFAULT_EXTERNAL_T
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
+from goalrunner.core.waiting import seconds_between
 from goalrunner.reports import figures
 from goalrunner.reports.layout import WARNED, Fact, ReportLine, StepLine, facts, home_path, known, model_name
 from goalrunner.reports.status import gone_text, restoring_command
-from goalrunner.reports.steps import event_lines, message_step, near_limits, used_text
+from goalrunner.reports.steps import event_lines, message_step, near_limits, used_text, wait_step
 
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
 """The warning at the start of a run without any limit."""
@@ -117,6 +119,17 @@ def _validator(spec: ValidatorSpec) -> str:
     return f"{command} · {limit}" if spec.name in ("", command) else f"{spec.name}: {command} · {limit}"
 
 
+def _wait_lines(record: events.Record, before: RunState | None, state: RunState) -> Iterator[StepLine]:
+    """Yield a line at the beginning and at the end of a wait, and when a run that waits is resumed."""
+    is_begin = isinstance(record.event, events.WaitStarted | events.RunResumed)
+    if is_begin and state.wait is not None:
+        yield wait_step(state.wait, datetime.fromisoformat(record.at))
+    wait = before.wait if before is not None else None
+    if isinstance(record.event, events.WaitEnded) and wait is not None and wait.kind == "limit":
+        waited = figures.elapsed(seconds_between(wait.began, record.at))
+        yield StepLine("waiting", remark=f"over after {waited}; the work goes on")
+
+
 class Narrative:
     """Returns the lines of the records of one run, in their order.
 
@@ -151,7 +164,7 @@ class Narrative:
 
     def lines_of(self, record: events.Record) -> list[ReportLine]:
         """Return the lines of a record; most have none."""
-        event = record.event
+        event, before = record.event, self.state
         self.state = state = apply(self.state, record)
         lines: list[ReportLine] = []
         match event:
@@ -180,6 +193,7 @@ class Narrative:
             case events.RunEnded() if state.round > 1:  # of an only round, the run's last line shows the same
                 lines += self._round_end(state)
         lines += map(self.labelled, event_lines(event))
+        lines += map(self.labelled, _wait_lines(record, before, state))
         if not isinstance(event, events.RunEnded):
             lines += self._warnings(state)
         return lines

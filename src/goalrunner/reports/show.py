@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.app.previous_run import sub_goals
@@ -93,7 +94,7 @@ def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterato
         yield from closing_lines(outcome_of(state), state, shown=narrative.missing)
         return
     summary = RunSummary.of(state, lost=True)
-    yield Fact("status", status_text(summary), "warn")
+    yield Fact("status", status_text(summary, datetime.now(UTC)), "warn")
     yield from progress_lines(summary)
     yield Fact("spent", figures.spend(summary))
     yield from next_steps(summary)
@@ -131,7 +132,9 @@ def state_lines(state: RunState) -> Iterator[ReportLine]:
     """Yield the state of a run."""
     memory, evidence = state.memory, state.memory.step_evidence
     summary = RunSummary.of(state)
-    yield from known({"run": state.goal.run_id, "goal": state.goal.description, "status": status_text(summary)})
+    yield from known(
+        {"run": state.goal.run_id, "goal": state.goal.description, "status": status_text(summary, datetime.now(UTC))}
+    )
     yield Fact("event", f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time")
     yield from progress_lines(summary)
     done = [f"{step} ({evidence[step]})" if evidence.get(step) else step for step in memory.completed_steps]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from goalrunner.core.errors import quoted_list, some, ways_on
+from goalrunner.core.errors import RESETS, quoted_list, some, ways_on
 from goalrunner.core.labels import EXPLANATIONS, Label, label_in
 from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
@@ -38,7 +38,7 @@ _NAMED = 3
 """Paths that a command names."""
 _GONE = 5
 """Paths that are gone or reverted and that are named."""
-_REPLACED = ("goal approve ", "goal answer ", "goal resume ")
+_REPLACED = ("goal approve ", "goal answer ", "goal resume ", RESETS)
 _UNMATCHED = ("protect: ", "editable: ")
 """Beginnings of notes about patterns that match no file."""
 _MISSING_LINES = 5
@@ -83,7 +83,7 @@ def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
 
 def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterator[ReportLine]:
     """Yield state, rounds, verdict, limits and spend of a run."""
-    yield from known({"run": summary.run_id, "goal": summary.objective, "status": status_text(summary)})
+    yield from known({"run": summary.run_id, "goal": summary.objective, "status": status_text(summary, now)})
     if summary.status != "complete":
         yield from message_lines(summary.message)
     if summary.status != UNREADABLE:
@@ -94,10 +94,12 @@ def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterat
         yield from next_steps(summary)
 
 
-def status_text(summary: RunSummary) -> str:
-    """Return the status of a run with its reason or its current step."""
+def status_text(summary: RunSummary, now: datetime) -> str:
+    """Return the status of a run with its reason, its current step, or what it waits for."""
     if summary.status == LOST:
         return f"{LOST}: its process has ended unexpectedly; everything that it recorded is kept"
+    if summary.waits_for:
+        return f"waiting: {summary.waits_for}, until {figures.time_ahead(summary.resume_at, now)}"
     if summary.status == RUNNING:
         return f"{RUNNING}: {summary.current_step}" if summary.current_step else RUNNING
     reason = (summary.stop_reason or "").replace("_", " ")
@@ -246,8 +248,19 @@ def summary_of(outcome: GoalOutcome, state: RunState | None = None) -> RunSummar
 def next_steps(summary: RunSummary) -> Iterator[Fact]:
     """Yield a line for each command; none after a complete run."""
     if summary.run_id and summary.status != "complete":
+        now = datetime.now(UTC)
+        if summary.status != RUNNING and _is_ahead(summary.resume_at, now):
+            yield Fact("try again", f"at {figures.time_ahead(summary.resume_at, now)}")
         for label, command in list(_commands(summary)) or [("details", f"goal show {summary.run_id}")]:
             yield Fact(label, command, whole=True)
+
+
+def _is_ahead(when: str, now: datetime) -> bool:
+    """Return whether an ISO 8601 time is after now."""
+    try:
+        return bool(when) and datetime.fromisoformat(when) > now
+    except (TypeError, ValueError):
+        return False
 
 
 def gone_lines(run_id: str, paths: Sequence[str]) -> Iterator[Fact]:

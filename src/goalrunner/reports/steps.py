@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 
 from goalrunner.core import events
 from goalrunner.core.errors import one_line, quoted, some
-from goalrunner.core.run_state import RunState
+from goalrunner.core.run_state import RunState, Waiting
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ASKED, WARNED, Fact, ReportLine, StepLine, Tone, cut, printable_line
@@ -36,6 +37,15 @@ def message_step(message: str) -> Iterator[StepLine]:
     """Yield a step with the beginning of the agent's last message in its turn, unless it is empty."""
     if text := cut(printable_line(message), LONGEST_WORDS):
         yield StepLine("agent", subject="said", remark=text)
+
+
+def wait_step(wait: Waiting, now: datetime) -> StepLine:
+    """Return why the run waits, and until when."""
+    until = figures.time_ahead(wait.until, now)
+    if wait.kind == "limit":
+        return StepLine("waiting", WARNED, remark=f"{wait.reason}, until {until}", tone="warn")
+    pause = (datetime.fromisoformat(wait.until) - now).total_seconds()
+    return _warning(wait.account, f"retry {wait.number} after {figures.span(max(round(pause), 1))} ({wait.reason})")
 
 
 def event_lines(event: events.Event) -> Iterator[ReportLine]:

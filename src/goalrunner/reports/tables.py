@@ -19,6 +19,7 @@ from goalrunner.reports.layout import (
     table_room,
     wrap,
 )
+from goalrunner.reports.status import status_text
 
 if TYPE_CHECKING:
     from goalrunner.agents.facts import AgentFacts
@@ -129,7 +130,7 @@ def listing_text(
     if columns is not None and table_room(cells, columns) < _MIN_GOAL:
         cells = [[row[0], row[1], row[-1]] for row in cells]
     lines = table(cells, columns, _NARROWEST)
-    waiting = [line for line in map(waiting_line, summaries) if line]
+    waiting = [line for summary in summaries if (line := waiting_line(summary, now))]
     if waiting:
         lines += ["", *waiting[:_WAITING]]
     if len(waiting) > _WAITING:
@@ -149,7 +150,7 @@ def _run_row(summary: RunSummary, now: datetime, *, with_workspace: bool) -> dic
         cost = cost.replace(figures.UNKNOWN_COST, _UNKNOWN).replace("at least ", ">= ")
     row = {
         "RUN": printable_line(summary.run_id),
-        "STATUS": printable_line(summary.status),
+        "STATUS": "waiting" if summary.waits_for else printable_line(summary.status),
         "ROUNDS": str(summary.checked_rounds) if limit is None else f"{summary.checked_rounds}/{limit}",
         "SCORE": "-" if summary.score is None else figures.score(summary.score),
         "TOKENS": tokens,
@@ -175,9 +176,11 @@ def old_run_line(run: OldRun) -> str:
     return "  ".join(filter(None, parts))
 
 
-def waiting_line(summary: RunSummary) -> str:
-    """Return a line for a list of runs with the command that shows what waits; empty if nothing does."""
+def waiting_line(summary: RunSummary, now: datetime) -> str:
+    """Return a line for a list of runs with what a run waits for; empty if it does not wait."""
     run = printable_line(summary.run_id)
+    if summary.waits_for:
+        return f"{run} {printable_line(status_text(summary, now))}"
     if summary.status == RUNNING:
         return ""
     if summary.waiting or (summary.stop_reason == "question_open" and summary.open_questions):
