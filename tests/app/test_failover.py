@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.event_log import read_records
+from tests.support.acp_bench import AcpBench
 from tests.support.command_line import WITH_PLAIN
 from tests.support.external import preset
 from tests.support.logs import read_messages
+from tests.support.sandboxes import needs_sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -53,7 +56,7 @@ def double(root: Path, name: str, body: str, **more: Any) -> Preset:
 def goal(root: Path, agents: dict[str, Preset], **more: Any) -> Goal:
     """To make the file `done` hold a 3; the agents take over in the order of the table."""
     place = root / "place"
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     table = {
         "objective": "make done hold a 3",
         "validator": "grep -q 3 done",
@@ -231,3 +234,81 @@ def test_findings_name_the_agent_if_there_are_several(tmp_path: Path) -> None:
         "first may need a key or a login",
         "second may need a key or a login",
     ]
+
+
+def speaker(root: Path, name: str, *turns: list[Any]) -> tuple[Preset, AcpBench]:
+    """An agent of that name that speaks ACP, and what it was sent."""
+    folder = root / name
+    folder.mkdir()
+    bench = AcpBench(folder, *turns)
+    return Preset(acp=bench.command, acp_reports={"tokens": "turn"}), bench
+
+
+async def test_a_program_that_is_gone_in_the_middle_of_a_run_is_replaced(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\nrm "$0"\necho I did one half\n')
+    tool.chmod(0o755)
+    agents = {"first": Preset(argv=(str(tool), "go")), "second": double(tmp_path, "second", WORKS)}
+    outcome, events = await run(goal(tmp_path, agents), tmp_path)
+    assert (outcome.status, switches(events)) == ("complete", [(2, "first", "second")]), outcome.message
+    assert "> I did one half" in state_of(tmp_path, "second", "prompt")
+
+
+@pytest.mark.parametrize("protocol", ["acp", None])
+async def test_an_agent_that_speaks_acp_takes_over_in_a_session_of_its_own(
+    protocol: str | None, tmp_path: Path
+) -> None:
+    first = 'say("text", text="half of it") if rounds() == 1 else say("error", message="please run double login")'
+    second, seen = speaker(tmp_path, "second", [["shell", "echo 3 > done"], ["say", "done"]])
+    if protocol:
+        other, _ = speaker(tmp_path, "first", [["say", "half of it"]], [["refuse", -32000, "Authentication required"]])
+        agents = {"first": other, "second": second}
+    else:
+        agents = {"first": double(tmp_path, "first", first), "second": second}
+    outcome, events = await run(goal(tmp_path, agents), tmp_path)
+    assert (outcome.status, switches(events)) == ("complete", [(2, "first", "second")]), outcome.message
+    (prompt,) = seen.prompts()
+    assert prompt.startswith("Another agent has worked on this before you")
+    assert "The agent:\n> half of it" in prompt
+    opened = [event.session.agent for event in events if event.type == "session_opened"]
+    assert opened[-1] == "second"
+
+
+async def test_a_person_decides_on_the_actions_of_the_agent_that_took_over(tmp_path: Path) -> None:
+    call = {"toolCallId": "c1", "kind": "execute", "title": "`echo 3 > done`"}
+    asks = ["ask", call, ["allow_once", "reject_once"], [["shell", "echo 3 > done"]], []]
+    first, _ = speaker(tmp_path, "first", [["refuse", -32000, "Authentication required"]])
+    second, _ = speaker(tmp_path, "second", [asks, ["say", "done"]])
+    wanted = goal(tmp_path, {"first": first, "second": second}, approvals={"require": ["shell"]})
+    outcome, events = await run(wanted, tmp_path)
+    assert (outcome.status, outcome.stop_reason) == ("blocked", "approval_required")
+    assert switches(events) == [(1, "first", "second")]
+    assert not (tmp_path / "place" / "done").exists()
+
+
+@needs_sandbox
+async def test_the_next_agent_is_in_the_same_sandbox_and_sees_its_own_files_of_home_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, place = tmp_path / "user", tmp_path / "place"
+    writes = 'import pathlib; pathlib.Path.home().joinpath("cache").touch(); '
+    looks = (
+        'import pathlib; print([str(path) for path in pathlib.Path.home().rglob("*")]); open("done", "w").write("3")'
+    )
+    agents = {}
+    for name, source in (("first", writes + 'print("please run double login"); exit(1)'), ("second", looks)):
+        (user / f".{name}").mkdir(parents=True)
+        (user / f".{name}" / "key").touch()
+        script = place / f"{name}.py"
+        place.mkdir(exist_ok=True)
+        script.write_text(source)
+        agents[name] = Preset(argv=(sys.executable, str(script)), home=(f".{name}",), denied=("run double login",))
+    monkeypatch.setenv("HOME", str(user))
+    workspace = {"path": str(place), "sandbox": "auto"}
+    outcome, events = await run(goal(tmp_path, agents, workspace=workspace), tmp_path)
+    assert (outcome.status, switches(events)) == ("complete", [(1, "first", "second")]), outcome.message
+    messages = read_messages(Path(outcome.run_path) / "transcript.jsonl")
+    said = [str(one["content"]) for one in messages if one["role"] == "assistant"]
+    assert str(user / ".second" / "key") in said[-1]
+    assert str(user / ".first" / "key") not in said[-1]
+    assert str(user / "cache") not in said[-1]

@@ -96,6 +96,14 @@ def test_init_writes_a_goal_file_that_check_and_the_schema_accept(
 
 
 @pytest.mark.slow
+def test_init_writes_several_agents_in_the_order_in_which_they_take_over(project: Path, tmp_path: Path) -> None:
+    ended = goal("init", "--yes", "--agent", "claude,codex", cwd=project, PATH=agents(tmp_path, "claude"))
+    assert ended.code == 0, ended.err
+    assert "agent      claude, then codex\n" in ended.out
+    assert tomllib.loads((project / "goal.toml").read_text())["agent"] == ["claude", "codex"]
+
+
+@pytest.mark.slow
 def test_init_starts_pytest_so_that_tests_can_import_the_modules_of_the_folder(project: Path) -> None:
     (project / "test_slugs.py").unlink()
     (project / "tests").mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
@@ -111,6 +111,11 @@ class ResolvedAgent:
         extra |= preset.asking if self.guarding_key else {}
         extra |= preset.sandbox_env if sandboxed else {}
         return child_environment(environ, extra=extra | self.goal.agent.env, withhold=withhold)
+
+
+def in_turn(names: Iterable[str]) -> str:
+    """Return the names of agents in the order in which they take over: "claude, then codex"."""
+    return ", then ".join(names)
 
 
 def resolve_agents(goal: Goal, environ: Mapping[str, str]) -> tuple[ResolvedAgent, ...]:

@@ -81,7 +81,7 @@ def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, .
 def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:
     goal, sandbox = config.goal, config.sandbox
     if config.agents:
-        own_folder = sandbox.own_folder(run_id)
+        own_folder, is_chain = sandbox.own_folder(run_id), len(config.agents) > 1
         conversations = [
             external_conversation(
                 agent,
@@ -89,11 +89,12 @@ def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> 
                 launcher,
                 sandbox.environ,
                 config.withheld,
-                sandbox.agent_policy(own_folder, agent.preset.home),
+                # In a sandbox, an agent does not see what another one wrote into its HOME.
+                sandbox.agent_policy(own_folder / agent.name if is_chain else own_folder, agent.preset.home),
             )
             for agent in config.agents
         ]
-        return AgentChain(conversations, config.at_work) if len(conversations) > 1 else conversations[0]
+        return AgentChain(conversations, config.at_work) if is_chain else conversations[0]
     return built_in_conversation(
         goal,
         config.models["agent"],

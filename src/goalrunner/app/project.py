@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.agents.facts import ways_of
-from goalrunner.app.external_agent import sign_in_finding
+from goalrunner.app.external_agent import in_turn, sign_in_finding
 from goalrunner.app.preflight import listed_files
 from goalrunner.checking.start_files import is_test_file
 from goalrunner.core.goal_tables import BUILTIN
@@ -171,15 +171,19 @@ def _is_source(path: str) -> bool:
 
 @dataclass(frozen=True)
 class InstalledAgent:
-    """An agent that can be used here. `note` says what it still needs; `model` is that of the built-in agent."""
+    """An agent that can be used here. `note` says what it still needs; `model` is that of the built-in agent.
+
+    `fallbacks` are the agents that take over from it.
+    """
 
     name: str
     note: str = ""
     model: str = ""
+    fallbacks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return it in words."""
-        name = f"built-in agent with {self.model}" if self.model else self.name
+        name = f"built-in agent with {self.model}" if self.model else in_turn((self.name, *self.fallbacks))
         return f"{name} ({self.note})" if self.note else name
 
 

@@ -56,7 +56,8 @@ class Proposal:
             rows.append(('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:"))
             rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))
         else:
-            rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}", ""))
+            names = (agent.name, *agent.fallbacks) if agent.fallbacks else agent.name
+            rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(names)}", ""))
         judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
         rule = f"# editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
         rows += [

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.app.external_agent import ResolvedAgent, resolve_agents
+from goalrunner.app.external_agent import ResolvedAgent, in_turn, resolve_agents
 from goalrunner.app.goal_models import goal_models, goal_redactor, programs_in, withheld
 from goalrunner.app.preflight import EnvironmentChoice, choose_environment, needs_environment
 from goalrunner.app.previous_run import load_state
@@ -140,11 +140,6 @@ class RunConfig:
         """Raise WorkspaceError if another run is active in the workspace."""
         if self.goal.deliverable == "workspace":
             refuse_claimed(self.workspace, self.home / "stores" / store_name(self.workspace) / "lock")
-
-
-def in_turn(names: Iterable[str]) -> str:
-    """Return the names of agents in the order in which they take over: "claude, then codex"."""
-    return ", then ".join(names)
 
 
 def hidden_readable(goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool) -> bool:

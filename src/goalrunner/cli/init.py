@@ -179,7 +179,8 @@ def _agent(name: str | None, model: str | None, *, ask: bool) -> InstalledAgent 
     values = {"agent.use": name or (BUILTIN if model else None), "agent.model": model}
     config = goals.resolved(None, {"objective": GREEN_TESTS, **values}).agent
     if config.external or config.model:
-        return InstalledAgent(config.use, model="" if config.external else config.model)
+        model = "" if config.external else config.model
+        return InstalledAgent(config.use, model=model, fallbacks=config.fallbacks)
     keyed = with_keys(os.environ)
     # The key of an installed agent is often exported as well, so keys count only where no program is installed.
     programs = () if "use" in config.model_fields_set else installed_agents(os.environ)

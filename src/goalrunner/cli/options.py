@@ -115,7 +115,12 @@ Run = Annotated[Text, argument("RUN", "Id of a run or its beginning; default: th
 Json = Annotated[bool, flag("--json", "Print the result as JSON.")]
 NoPager = Annotated[bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")]
 Yes = Annotated[bool, flag("--yes", "Do not ask.", "-y")]
-Agent = Annotated[Text, option("NAME", "The agent, such as claude; goal agents lists them.", values=agent_completions)]
+Agent = Annotated[
+    Text,
+    option(
+        "NAME", "The agent, such as claude, or several: claude,codex. goal agents lists them.", values=agent_completions
+    ),
+]
 Judge = Annotated[Text, option("NAME", "The judge's model.")]
 Format = Annotated[Text, option("NAME", "Its format; goal status --list-formats lists them.", "--format")]
 
