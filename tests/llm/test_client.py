@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
-from goalrunner.core.errors import ModelError
+from goalrunner.core.errors import ModelError, ProviderUnavailable
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Activity, RetryScheduled, context_with
 from goalrunner.llm import LLM, Reply, client
@@ -60,11 +61,22 @@ async def test_jitter_spreads_a_wait_over_its_upper_half() -> None:
     assert attempts.slept == [0.25, 0.5]
 
 
-@pytest.mark.parametrize(("said", "waited"), [(0.0, 0.0), (7.0, 7.0), (90_000.0, 120.0), (-3.0, 0.0)])
+@pytest.mark.parametrize(("said", "waited"), [(0.0, 0.0), (7.0, 7.0), (120.0, 120.0), (-3.0, 0.0)])
 async def test_retry_after_is_honoured_within_reason(said: float, waited: float) -> None:
     attempts = Attempts(_busy(said))
     await attempts.run(jitter=0.0)
     assert attempts.slept == [waited]
+
+
+async def test_a_call_does_not_wait_for_hours() -> None:
+    attempts = Attempts(_busy(7_200.0))
+    with pytest.raises(ProviderUnavailable) as caught:
+        await attempts.run()
+    assert attempts.slept == []
+    outage = caught.value.outage
+    assert outage is not None
+    assert outage.resets_at is not None
+    assert 7_100 < (outage.resets_at - datetime.now(UTC)).total_seconds() <= 7_200
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))

@@ -183,6 +183,44 @@ def test_the_wait_is_read_from_header_or_words() -> None:
     assert retry_after(Limited(""), "slow down") is None
 
 
+def test_reset_headers_of_a_limit_count_for_a_limit_only() -> None:
+    headers = {"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-remaining-tokens": "0"}
+    error = Limited("")
+    error.litellm_response_headers, error.status_code = headers, 429
+    assert retry_after(error) == pytest.approx(360)
+    error.status_code = 500
+    assert retry_after(error) is None
+
+
+def test_words_never_ask_for_hours() -> None:
+    assert retry_after(Limited(""), "try again in 500 m") == 120.0
+
+
+@pytest.mark.parametrize(
+    ("failure", "outage"),
+    [
+        (ProviderFailure("slow down", status=429), ("limit", "429 rate limit", False)),
+        (ProviderFailure(QUOTA, status=429, retry_after=7_200.0), ("limit", "429 rate limit", True)),
+        (ProviderFailure("Overloaded", status=529), ("overload", "529 overloaded", False)),
+        (ProviderFailure("down", status=503, retry_after=600.0), ("overload", "503 server error", True)),
+        (ProviderFailure("late", kind=FailureKind.TIMEOUT), ("overload", "timeout", False)),
+        (ProviderFailure("no route"), ("overload", "connection", False)),
+        (ProviderFailure("forever", status=429, retry_after=1e300), ("limit", "429 rate limit", False)),
+    ],
+)
+def test_a_failure_that_passes_says_until_when(failure: ProviderFailure, outage: tuple[str, str, bool]) -> None:
+    found = explain(failure, "openai/x", "agent", ENDPOINT).outage
+    assert found is not None
+    assert (found.kind, found.reason, found.resets_at is not None) == outage
+    assert found.was_retried
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 404])
+def test_another_failure_does_not_pass(status: int) -> None:
+    assert explain(ProviderFailure("no", status=status), "openai/x", "agent", ENDPOINT).outage is None
+    assert explain(ProviderFailure(QUOTA, status=429), "openai/x", "agent", ENDPOINT).outage is None
+
+
 @pytest.mark.parametrize(
     ("error", "begun", "kind"),
     [

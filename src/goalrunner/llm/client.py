@@ -19,7 +19,15 @@ from goalrunner.core.events import Account
 from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import RetryScheduled, report_activity
-from goalrunner.llm.failure import RETRIES, TRANSIENT, Endpoint, FailureKind, ProviderFailure, explain, pause_before
+from goalrunner.llm.failure import (
+    RETRIES,
+    TRANSIENT,
+    Endpoint,
+    FailureKind,
+    ProviderFailure,
+    explain,
+    pause_before,
+)
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds that one call may take; `params["timeout"]` replaces it."""
@@ -227,7 +235,7 @@ class LLM:
                 return await self.attempt(request)
             except ProviderFailure as failure:
                 retry = request.spent.retries + 1
-                if failure.kind not in TRANSIENT or retry > RETRIES:
+                if failure.kind not in TRANSIENT or retry > RETRIES or failure.is_long:
                     raise
                 pause = pause_before(retry, failure.retry_after)
                 reason = f"{failure.status} {failure.kind}" if failure.status else str(failure.kind)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import random
 import re
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from goalrunner.core.errors import (
@@ -14,10 +15,16 @@ from goalrunner.core.errors import (
     ContextWindowExceeded,
     ModelError,
     ModelNotFound,
+    Outage,
     ProviderUnavailable,
     RequestRejected,
     one_line,
 )
+from goalrunner.core.outages import RATE_LIMIT, outage_of, reset_time
+
+LONGEST_RETRY_AFTER = 120.0
+"""Seconds that a call waits if the provider asks for it. A call that would have to wait longer fails at once."""
+_LONGEST_WAIT = 1e9
 
 
 class FailureKind(StrEnum):
@@ -54,6 +61,13 @@ class ProviderFailure(Exception):
         self.status = status
         self.retry_after = retry_after
         self.kind = kind or classify(status, message)
+        if self.kind is FailureKind.QUOTA and status == RATE_LIMIT and self.is_long:
+            self.kind = FailureKind.RATE_LIMIT  # a quota that resets
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the provider asks for a longer wait than a call may take."""
+        return self.retry_after is not None and self.retry_after > LONGEST_RETRY_AFTER
 
 
 def _words(*patterns: str) -> re.Pattern[str]:
@@ -171,13 +185,23 @@ def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoi
         where = f" at {endpoint.api_base}" if endpoint.api_base else ""
         after = f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
         message = f"{model}{where} did not answer{after}: {kind}{why}"
-        return ProviderUnavailable(message, TRANSIENT[kind].format(account=account))
+        return ProviderUnavailable(message, TRANSIENT[kind].format(account=account), outage=_outage(failure))
     error, message, hint = _ERRORS[kind]
     state = "was not accepted" if endpoint.key_known else "is missing"
     return error(
         message.format(model=model, state=state) + why,
         hint.format(account=account, variable=variable or "the provider's own"),
     )
+
+
+def _outage(failure: ProviderFailure) -> Outage:
+    """Return the outage of a failure for which a repetition may help. The call was repeated already."""
+    wait = failure.retry_after
+    resets_at = datetime.now(UTC) + timedelta(seconds=wait) if wait is not None and wait < _LONGEST_WAIT else None
+    known = outage_of(failure.status, resets_at)
+    if known is not None and known.kind == "limit":
+        return Outage("limit", known.reason, resets_at, was_retried=True)
+    return Outage("overload", known.reason if known else str(failure.kind), resets_at, was_retried=True)
 
 
 _WRAPPING = re.compile(r"^(?:litellm\.\w+: *|\w+(?:Exception|Error) *[-:] *|Error code: \d+ *-? *)+")
@@ -237,18 +261,23 @@ _WAIT = re.compile(r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.
 
 
 def retry_after(error: Exception, message: str = "") -> float | None:
-    """Return the seconds to wait by the Retry-After header or by the message; None if neither has a number."""
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    with suppress(ValueError, KeyError):
-        return max(0.0, float(headers["retry-after"]))
+    """Return the seconds to wait by Retry-After, by the reset headers of a limit or by the message; None if none does.
+
+    A message never asks for more than `LONGEST_RETRY_AFTER`.
+    """
+    headers = getattr(error, "litellm_response_headers", None)
+    values = {str(name): str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {}
+    now = datetime.now(UTC)
+    resets_at = reset_time(values, now, limited=getattr(error, "status_code", None) == RATE_LIMIT)
+    if resets_at is not None:
+        return (resets_at - now).total_seconds()
     words = _WAIT.search(message)
-    return float(words[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[words[2].lower()] if words else None
+    seconds = float(words[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[words[2].lower()] if words else None
+    return None if seconds is None else min(seconds, LONGEST_RETRY_AFTER)
 
 
 RETRIES = 5
 """How many times a failed call is repeated."""
-LONGEST_RETRY_AFTER = 120.0
-"""Seconds that a provider may ask to wait."""
 
 
 def pause_before(retry: int, retry_after: float | None) -> float:
@@ -256,4 +285,4 @@ def pause_before(retry: int, retry_after: float | None) -> float:
     spread = random.random()
     if retry_after is None:
         return min(30.0, 0.5 * 2.0 ** (retry - 1)) * (0.5 + 0.5 * spread)
-    return max(0.0, min(retry_after, LONGEST_RETRY_AFTER)) + 0.25 * spread
+    return max(0.0, retry_after) + 0.25 * spread
