@@ -12,10 +12,12 @@ from goalrunner.agents.acp_process import AcpProcess, Handler, Refusal
 from goalrunner.agents.acp_turn import AcpTurn, Rule
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
+    LONGEST_ENDING,
     NEW_SESSION,
     SHORT_ANSWER,
     ExternalConversation,
     denied,
+    ends_run,
     not_installed,
     not_signed_in,
     with_history,
@@ -24,7 +26,7 @@ from goalrunner.agents.parser import UsageReported, at, first, items, number, te
 from goalrunner.agents.turn import usage_delta
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.agent_preset import BudgetName, Scope
-from goalrunner.core.errors import AgentNotInstalled, AgentNotSignedIn, GoalError, RecordError, one_line
+from goalrunner.core.errors import AgentNotInstalled, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.connection import ProcessConnector
 
@@ -126,18 +128,26 @@ class AcpConversation(ExternalConversation):
         with suppress(ConnectionError):  # the prompt raises it again
             await process.catch_up(late)  # of messages after the last turn, only usage counts
         process.connection.mark()
+        refused = ""
         try:
             response = await self._prompt(process, sent, handle)
         except (Refusal, ConnectionError) as error:
             explained = await process.explain(error)
-            if isinstance(explained, AgentNotSignedIn) and not turn.calls:
-                recorder.usage("agent", Usage())  # no model answered
-            raise explained from error
+            await turn.close()
+            refused = str(error)
+            said = "" if turn.text.strip() in refused else turn.text  # some agents print the error as a message too
+            has_worked = bool(said or turn.calls) or not ends_run(explained)
+            recorder.usage("agent", self._usage.end_turn({}, has_worked=has_worked))
+            if ends_run(explained):
+                raise explained from error
+            await self.close()
+            ending = one_line(str(error) or explained.message, LONGEST_ENDING)
+            return RoundReply(said, "interrupted", 1, failure=explained, ending=ending)
         finally:
             with suppress(RecordError):
                 await turn.close()
             self._denials += turn.denials
-            if turn.calls or turn.text:
+            if turn.calls or turn.text.strip() not in refused:
                 self._unanswered = ""
         return await self._settled(process, response, turn)
 
@@ -195,7 +205,7 @@ class AcpConversation(ExternalConversation):
             raise
 
     async def _settled(self, process: AcpProcess, response: Any, turn: AcpTurn) -> RoundReply:
-        """Return the reply of the ended turn. Raise AgentError if it failed."""
+        """Return the reply of the ended turn. Raise AgentNotSignedIn if the agent says that it is signed out."""
         turn.recorder.usage("agent", self._usage.end_turn(response))
         if self._usage.total != self._recorded_total:
             self._record_session(turn.recorder)
@@ -204,20 +214,25 @@ class AcpConversation(ExternalConversation):
         if not worked and len(said) <= SHORT_ANSWER and denied(self.agent, said):
             raise not_signed_in(self.agent, said)
         reason = one_line(text(at(response, "stopReason")), 60)
+        ending = ""
         if reason == "refusal":
-            raise process.failure("it refuses to go on")
-        if reason == "cancelled" and not refused:
-            raise process.failure("it reports a cancelled turn, but the runner did not cancel it")
-        if said and not worked and _API_ERROR.match(said):
-            raise process.failure(said)
-        silent = None
-        if not (said or worked or refused):  # it may have worked without reports
-            silent = process.failure(f"it ended its turn without a message ({reason or 'no reason'})")
+            ending = "it refuses to go on"
+        elif reason == "cancelled" and not refused:
+            ending = "it reports a cancelled turn, but the runner did not cancel it"
+        elif said and not worked and _API_ERROR.match(said):
+            ending, said = said, ""
+        elif not (said or worked or refused):  # it may have worked without reports
+            ending = f"it ended its turn without a message ({reason or 'no reason'})"
+        if ending:
+            failure = process.failure(ending)
+            if ends_run(failure):
+                raise failure
+            return RoundReply(said, "interrupted", 1, left, failure, one_line(ending, LONGEST_ENDING))
+        if reason in ("max_turn_requests", "max_tokens"):  # a limit of the agent
+            return RoundReply(said, "interrupted", 1, left, ending=reason)
         if reason not in ("end_turn", "cancelled"):
             process.add_note(f"it ended its turn with the reason {reason or '(none)'}")
-        # A turn that reached a limit of the agent is not finished.
-        is_cut = reason in ("max_turn_requests", "max_tokens")
-        return RoundReply(said, "max_steps" if is_cut else "answered", 1, left, failure=silent)
+        return RoundReply(said, "answered", 1, left)
 
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total
@@ -259,8 +274,13 @@ class AcpUsage:
             given, made = (0, 0) if self._tokens_are_totals else self._tokens or (0, 0)
             self._tokens = (given + tokens[0], made + tokens[1])
 
-    def end_turn(self, response: Any) -> Usage:
-        """Return the usage of the turn that ended with this response. Amounts that were not reported are unknown."""
+    def end_turn(self, response: Any, *, has_worked: bool = True) -> Usage:
+        """Return the usage of the turn that ended with this response. Amounts that were not reported are unknown.
+
+        If nothing was reported of a turn in which no model answered, nothing was used.
+        """
+        if not has_worked and self._tokens is None and self._dollars is None:
+            return Usage()
         tokens, self._tokens = _of_response(response) or self._tokens, None
         dollars, self._dollars = self._dollars, None
         used, cost = Usage(), None

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from goalrunner.agents.error_kinds import ErrorMeaning, response_meaning
 from goalrunner.agents.external_agents import ExternalAgent, program_of
 from goalrunner.agents.external_chat import (
     NOT_STARTED,
@@ -62,9 +63,10 @@ _HELLO = {
 class Refusal(Exception):
     """The agent answered a request with an error, in its own words and with its code, or it breaks the protocol."""
 
-    def __init__(self, message: str, code: int = 0) -> None:
+    def __init__(self, message: str, code: int = 0, meaning: ErrorMeaning | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.meaning = meaning or ErrorMeaning()
 
 
 class Peer:
@@ -169,7 +171,7 @@ def _result_of(response: Mapping[str, Any]) -> Any:
     said = text(at(error, "message")) or text(error) or "an error without a message"
     details = text(at(data, "details")) or text(at(data, "message")) or text(data)
     said = said if details in said else f"{said}: {details}"
-    raise Refusal(said, code if isinstance(code, int) else 0)
+    raise Refusal(said, code if isinstance(code, int) else 0, response_meaning(error))
 
 
 class AcpProcess(Peer):
@@ -249,10 +251,12 @@ class AcpProcess(Peer):
         if note:
             self._notes[note] = None
 
-    def failure(self, message: str) -> AgentError:
+    def failure(self, message: str, meaning: ErrorMeaning | None = None) -> AgentError:
         """Return the error for a failure, with the end of stderr."""
         how = "" if self.connection.exit_code is None else self._ending
-        return failed(self._agent, message, how, tail_of(self._errors))
+        known = meaning or ErrorMeaning()
+        errors = tail_of(self._errors)
+        return failed(self._agent, message, how, errors, outage=known.outage, obstacle=known.obstacle)
 
     async def explain(self, error: Exception) -> AgentError:
         """Return the error for an exception of `open_session` or of a prompt."""
@@ -267,7 +271,7 @@ class AcpProcess(Peer):
                 await asyncio.sleep(0.01)
         code = self.connection.exit_code
         if self._hello is not None:
-            return self.failure(why)
+            return self.failure(why, error.meaning if isinstance(error, Refusal) else None)
         return self._not_acp(why) if 0 <= (code or 0) <= _LARGEST_OWN_CODE else self.failure("")
 
     def _not_acp(self, why: str) -> AgentError:

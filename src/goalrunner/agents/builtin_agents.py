@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.codex_sessions import turn_details
+from goalrunner.agents.error_kinds import meaning_of
 from goalrunner.agents.parser import (
     AgentParser,
     CallStarted,
@@ -26,7 +27,6 @@ from goalrunner.agents.parser import (
     items,
     message,
     number,
-    obstacle_of_status,
     result,
     session,
     text,
@@ -34,7 +34,7 @@ from goalrunner.agents.parser import (
 )
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import Outage
-from goalrunner.core.outages import RATE_LIMIT, outage_of, reset_time, time_of_epoch, usage_limit
+from goalrunner.core.outages import RATE_LIMIT, reset_time, time_of_epoch, usage_limit
 
 
 def preset_of(name: str) -> Preset:
@@ -49,10 +49,6 @@ _WINDOWS = {"five_hour": "five hours", "seven_day": "seven days"}
 _SESSION_TOTALS = (2, 1, 277)
 """From this version on, `modelUsage` and `total_cost_usd` are totals of the session; before, of the process. Later versions
 report the usage since the last result as well."""
-
-_SIGNED_OUT = ("authentication_failed", "oauth_org_not_allowed")
-_REFUSED = ("billing_error", "model_not_found")
-"""Values of the field `error` of an assistant message that a failed request replaced."""
 
 
 class Claude(AgentParser):
@@ -100,23 +96,18 @@ class Claude(AgentParser):
 
     def _failed(self, line: dict[str, Any]) -> Failed:
         """Return the failure of a result."""
-        status = line.get("api_error_status")
-        outage = outage_of(status)
-        if outage is not None and outage.kind == "limit" and self._limit is not None:
-            outage = self._limit
-        if outage is None and line.get("api_error") == "usage_limit_reached":
-            outage = self._limit or usage_limit("", None)
-        obstacle = obstacle_of_status(status)
-        if self._error in _SIGNED_OUT:
-            obstacle = "sign_in"
-        elif self._error in _REFUSED:
-            obstacle = "refused"
+        meaning = meaning_of(line.get("api_error_status"), self._error)
+        outage = meaning.outage
+        if line.get("api_error") == "usage_limit_reached" and meaning.obstacle is None:
+            outage = usage_limit("", None)
+        if outage is not None and outage.kind == "limit":
+            outage = self._limit or outage
         kind = text(line.get("subtype"))
         return failure(
             line,
             *("error.message", "result", "errors", "error", "subtype"),
-            outage=None if obstacle else outage,
-            obstacle=obstacle,
+            outage=outage,
+            obstacle=meaning.obstacle,
             ending="" if kind == "success" else kind,
         )
 
@@ -267,12 +258,9 @@ class OpenCode(AgentParser):
             else {}
         )
         resets_at = reset_time(values, datetime.now(UTC), limited=status == RATE_LIMIT)
-        return failure(
-            line,
-            *("error.data.message", "error.message", "error.name", "error"),
-            outage=outage_of(status, resets_at),
-            obstacle=obstacle_of_status(status),
-        )
+        meaning = meaning_of(status, resets_at=resets_at)
+        paths = ("error.data.message", "error.message", "error.name", "error")
+        return failure(line, *paths, outage=meaning.outage, obstacle=meaning.obstacle)
 
 
 _SESSION = "Conversation ID:"

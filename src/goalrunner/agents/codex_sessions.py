@@ -7,26 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.parser import (
-    Failed,
-    StreamEvent,
-    UsageReported,
-    at,
-    block_text,
-    number,
-    object_in,
-    obstacle_of_status,
-)
-from goalrunner.core.errors import Outage
-from goalrunner.core.outages import outage_of, time_of_epoch, usage_limit
+from goalrunner.agents.error_kinds import codex_meaning
+from goalrunner.agents.parser import Failed, StreamEvent, UsageReported, at, block_text, number, object_in
 
 _TAIL = 1_000_000
 """Bytes that are read of the end of a file."""
 _SESSION = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
-_WINDOWS = {300: "five hours", 10_080: "seven days"}
-"""Minutes of a limit, and how they are shown."""
-_USED_UP = 100.0
-_OVERLOADS = ("server_overloaded", "internal_server_error", "response_stream_disconnected", "http_connection_failed")
 
 
 def turn_details(failure: Failed, session: str, env: Mapping[str, str]) -> Iterator[StreamEvent]:
@@ -42,7 +28,9 @@ def turn_details(failure: Failed, session: str, env: Mapping[str, str]) -> Itera
     marks = (entry for entry in reversed(entries) if at(entry, "type") in ("task_started", "task_complete"))
     error = at(next(marks, None), "error")
     if isinstance(error, dict) and block_text(error.get("message")) == failure.message:
-        yield _failure(error, _newest(entries, "rate_limits"))
+        limits = _newest(entries, "rate_limits") or {}
+        meaning = codex_meaning(error.get("codex_error_info"), limits)
+        yield Failed(failure.message, outage=meaning.outage, obstacle=meaning.obstacle)
 
 
 def _last_entries(session: str, env: Mapping[str, str]) -> list[Any]:
@@ -66,33 +54,3 @@ def _newest(entries: list[Any], *path: str) -> dict[str, Any] | None:
     """Return the newest object at a path."""
     values = (at(entry, *path) for entry in reversed(entries))
     return next((value for value in values if isinstance(value, dict)), None)
-
-
-def _failure(error: dict[str, Any], limits: Any) -> Failed:
-    """Return the failure of a turn; `limits` are the account's, as they were reported last."""
-    message, info = block_text(error.get("message")), error.get("codex_error_info")
-    name, details = next(iter(info.items()), ("", None)) if isinstance(info, dict) else (info, None)
-    status = at(details, "http_status_code")
-    if name == "usage_limit_exceeded":
-        outage = _limit(limits)
-        return Failed(message, outage=outage, obstacle=None if outage else "refused")
-    if name == "unauthorized":
-        return Failed(message, obstacle="sign_in")
-    outage = outage_of(status)
-    if outage is None and status is None and name in _OVERLOADS:
-        outage = Outage("overload", str(name).replace("_", " "))
-    return Failed(message, outage=outage, obstacle=obstacle_of_status(status))
-
-
-def _limit(limits: Any) -> Outage | None:
-    """Return the outage of a used-up window; None if the account has no windows, so that nothing resets."""
-    windows = [window for name in ("primary", "secondary") if isinstance(window := at(limits, name), dict)]
-    if not windows:
-        return None
-    used_up = [window for window in windows if (number(window.get("used_percent")) or 0) >= _USED_UP]
-    resets = {time: window for window in used_up if (time := time_of_epoch(window.get("resets_at")))}
-    if not resets:
-        return usage_limit("", None)
-    latest = max(resets)
-    minutes = number(resets[latest].get("window_minutes"))
-    return usage_limit(_WINDOWS.get(int(minutes or 0), ""), latest)

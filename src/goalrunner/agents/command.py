@@ -14,6 +14,7 @@ from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent, invocation, parser_class
 from goalrunner.agents.external_chat import (
+    LONGEST_ENDING,
     NEW_SESSION,
     NOT_STARTED,
     SHORT_ANSWER,
@@ -51,8 +52,6 @@ ENDED_EARLY = "ended, because retrying could not help"
 
 NO_END = "its output ended without a result"
 """The end of a turn of an agent that should have reported it."""
-
-_LONGEST_ENDING = 160
 
 _OUTAGES: Mapping[ExitMeaning, Outage] = {
     "limit": Outage("limit", "usage limit"),
@@ -321,13 +320,13 @@ def interruption_of(
     if meaning == "turns":
         return f"the agent reached its limit of turns ({how})"
     if turn.failure is not None:
-        return turn.failure.ending or one_line(turn.failure.message, _LONGEST_ENDING)
+        return turn.failure.ending or one_line(turn.failure.message, LONGEST_ENDING)
     if completion is not None and completion.exit_code is None:
         return completion.error or how
     if completion is not None and completion.exit_code != 0:
         return how
     if failure is not None:
-        return one_line(failure.message, _LONGEST_ENDING)
+        return one_line(failure.message, LONGEST_ENDING)
     return NO_END if reports_end and not turn.has_ended else ""
 
 

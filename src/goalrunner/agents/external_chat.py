@@ -161,6 +161,8 @@ NOT_STARTED = (127, 126)
 """Exit codes of a shell if it did not find the program, or could not start it."""
 HIDDEN_HINT = 'name in PATH the folder that really contains it, or write [workspace] sandbox = "none"'
 """The hint for a program that is not visible in the sandbox."""
+LONGEST_ENDING = 160
+"""Characters of the words for why a turn ended."""
 SHORT_ANSWER = 2_000
 """Characters of the longest answer that is searched for the preset's texts for a wrong key."""
 _LONGEST_READ = 8_000

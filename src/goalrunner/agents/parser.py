@@ -268,11 +268,3 @@ def failure(
     """Return the failure with the first message at these paths, or with the whole line."""
     message = block_text(first(line, *paths)) or json_of(line)[:LONGEST_NOISE]
     return Failed(message, ends, outage, obstacle, ending)
-
-
-_OBSTACLES: Final[Mapping[int, Obstacle]] = {401: "sign_in", 402: "refused", 404: "refused"}
-
-
-def obstacle_of_status(status: object) -> Obstacle | None:
-    """Return what an HTTP status says about later turns; None if they may succeed."""
-    return _OBSTACLES.get(status) if isinstance(status, int) else None

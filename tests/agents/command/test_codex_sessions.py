@@ -72,7 +72,7 @@ def test_a_quota_without_a_window_does_not_reset(tmp_path: Path) -> None:
         ("server_overloaded", Failed(MESSAGE, outage=Outage("overload", "server overloaded"))),
         (
             {"response_stream_disconnected": {"http_status_code": None}},
-            Failed(MESSAGE, outage=Outage("overload", "response stream disconnected")),
+            Failed(MESSAGE, outage=Outage("overload", "connection lost")),
         ),
         ({"http_connection_failed": {"http_status_code": 401}}, Failed(MESSAGE, obstacle="sign_in")),
         ("unauthorized", Failed(MESSAGE, obstacle="sign_in")),
