@@ -22,6 +22,7 @@ from goalrunner.cli.app import app
 from goalrunner.goalfile.agents import preset_of_text
 from goalrunner.goalfile.loading import load_goal_text
 from tests.support import reference
+from tests.support.programs import Programs
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -67,7 +68,9 @@ def test_every_example_in_toml_can_be_loaded(block: str, tmp_path: Path) -> None
     given = set(table) | ({"model"} if "agent" in table else set())
     given |= {"validator"} if given & {"validators", "judge"} else set()
     head = "".join(f"{line}\n" for key, line in NEEDED.items() if key not in given)
-    assert load_goal_text(head + block, "README.md", {}, {}, base=tmp_path).objective
+    programs = Programs.new(tmp_path / "machine")
+    programs.shell("claude", "")  # a judge must be installed
+    assert load_goal_text(head + block, "README.md", {}, programs.environ, base=tmp_path).objective
 
 
 @pytest.mark.parametrize("block", blocks("python"))

@@ -18,14 +18,24 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile.loading import load_goal_text
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import find_run
+from tests.support.command_line import Ended, start
 from tests.support.judge_programs import READY, calls, install, script, verdict
 from tests.support.programs import Programs
 
 pytestmark = pytest.mark.timeout(90)
 
 CRITERION = "the file done holds a 3"
+CALL = {"id": "c", "type": "function", "function": {"name": "shell", "arguments": '{"command": "pytest"}'}}
 PROOF = verdict((CRITERION, [{"observation": "o2", "fact": "exit 0"}]))
 NO_PROOF = verdict((CRITERION, []))
+
+
+def goal(*arguments: str | Path, place: Place) -> Ended:
+    """Run `goal` in the workspace, on the machine of the place."""
+    environ = {**place.environ, "GOAL_HOME": str(place.home), "XDG_CONFIG_HOME": ""}
+    process = start(*arguments, cwd=place.workspace, env=environ)
+    out, err = process.communicate(timeout=80)
+    return Ended(process.returncode, out, err)
 
 
 @pytest.fixture
@@ -43,13 +53,9 @@ class Place:
         self.environ = {**programs.environ, "PATH": path}
 
     def goal(self, text: str, work: str = "echo 3 > done") -> Any:
-        head = (
-            f"objective = 'Make done hold a 3.'\nsuccess_criteria = ['{CRITERION}']\nmax_iterations = 2\n"
-            "validator = 'grep -q 3 done'\n"
-        )
-        tail = (
-            f"\n[agent]\nuse = 'command'\ncommand = {json.dumps(work)}\n" if "agent" not in text.split("\n[")[0] else ""
-        )
+        head = f"objective = 'Make done hold a 3.'\nsuccess_criteria = ['{CRITERION}']\nmax_iterations = 2\n"
+        head += "" if "validator =" in text else "validator = 'grep -q 3 done'\n"
+        tail = f"\n[agent]\nuse = 'command'\ncommand = {json.dumps(work)}\n"
         return load_goal_text(f"{head}{text}{tail}", "goal.toml", {}, self.environ, base=self.workspace)
 
     async def run(self, text: str, work: str = "echo 3 > done") -> GoalOutcome:
@@ -178,3 +184,56 @@ def test_readiness_names_sign_in_and_budgets_that_cannot_be_kept(place: Place) -
     allowed = place.goal("judge = 'codex'\n[budget]\ncost_usd = 1\nallow_unenforced = ['cost_usd']\n")
     config = resolve(allowed, RunOptions(home=place.home, environ=place.environ))
     assert "budget" not in {finding.name for finding in readiness(config)}
+
+
+async def test_a_second_opinion_is_asked_for_in_a_new_process(place: Place) -> None:
+    blocked = verdict((CRITERION, []), blocked="only a person knows the password (o2)")
+    opinion = {"json": {"confirmed": True, "reason": "o2 shows it"}}
+    install(place.programs, "claude", READY, blocked, blocked, opinion)
+    outcome = await place.run("judge = 'claude'\n")
+    assert (outcome.status, outcome.stop_reason) == ("blocked", "impossible"), outcome.message
+    *_, audit, second = calls(place.programs)
+    assert "second opinion" in second["argv"][second["argv"].index("--system-prompt") + 1]
+    assert audit["cwd"] != second["cwd"]
+
+
+async def test_a_program_reviews_changed_checks(place: Place) -> None:
+    (place.workspace / "test_done.py").write_text("def test_done():\n    assert open('done').read() == '2'\n")
+    change = "sed -i s/2/3/ test_done.py; printf 3 > done"
+    review = {"json": {"accepted": [], "refused": [{"items": ["test_done.py"], "why": "nothing asks for it"}]}}
+    install(place.programs, "claude", READY, review)
+    text = "judge = 'claude'\nstall_rounds = 1\nvalidator = 'python -m pytest -q'\n"
+    outcome = await place.run(text, change)
+    assert outcome.status != "complete"
+    asked = [call["argv"][call["argv"].index("--system-prompt") + 1] for call in calls(place.programs)[1:]]
+    assert any("You review changes of checks." in rules for rules in asked)
+
+
+def test_a_saved_transcript_and_copies_without_proof_are_judged_by_a_program(place: Place) -> None:
+    proof = verdict(("the tests pass", [{"observation": "o1", "quote": "3 passed"}]))
+    install(place.programs, "codex", proof)
+    chat = place.workspace / "chat.jsonl"
+    messages = [
+        {"role": "user", "content": "make it pass"},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": "3 passed"},
+    ]
+    chat.write_text("".join(f"{json.dumps(message)}\n" for message in messages))
+    ended = goal(*("status", chat, "--objective", "the tests pass", "--judge", "codex"), place=place)
+    assert ended.code == 0, ended.err
+    assert "complete" in ended.out
+    script(place.programs, NO_PROOF)
+    canary = goal("canary", "--judge", "codex", "--json", place=place)
+    report = json.loads(canary.out)
+    assert (canary.code, report["judge"], report["misses"]) == (0, "codex", [])
+    assert report["usage"]["input_tokens"] >= 900
+
+
+def test_a_goal_is_checked_with_its_judge(place: Place) -> None:
+    (place.workspace / "goal.toml").write_text("objective = 'x'\nvalidator = 'true'\nmodel = 'a/b'\njudge = 'claude'\n")
+    ended = goal("check", place=place)
+    assert ended.code == 2
+    assert 'goal.toml:4:9  judge "claude" is not installed' in ended.err
+    install(place.programs, "claude")
+    ended = goal("check", place=place)
+    assert "~/.claude/.credentials.json exists" in ended.out

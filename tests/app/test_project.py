@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.app.project import (
+    InstalledAgent,
     Project,
     detect,
     detect_project,
@@ -138,3 +139,24 @@ def test_a_key_gives_a_model_and_a_judge() -> None:
     assert judge_for({"OPENAI_API_KEY": "k"}) == "openai/gpt-5-mini"
     assert judge_for({"OPENAI_API_KEY": "k", "GOAL_JUDGE": "x/y"}) == "x/y"
     assert judge_for({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("signed_in", "agent", "judge"),
+    [
+        ("claude", "claude", "claude"),
+        ("claude codex", "claude", "codex"),
+        ("claude codex", "codex", "claude"),
+        ("codex claude", "", "claude"),
+        ("", "claude", ""),
+    ],
+)
+def test_without_a_key_a_signed_in_program_is_the_judge(tmp_path: Path, signed_in: str, agent: str, judge: str) -> None:
+    environ = program(tmp_path, "claude", "codex", "openhands")
+    for name, login in (("claude", ".claude/.credentials.json"), ("codex", ".codex/auth.json")):
+        if name in signed_in:
+            (tmp_path / login).parent.mkdir()
+            (tmp_path / login).write_text("{}")
+    assert judge_for(environ, InstalledAgent(agent) if agent else None) == judge
+    assert judge_for({**environ, "OPENAI_API_KEY": "k"}, InstalledAgent("claude")) == "openai/gpt-5-mini"
+    assert judge_for(environ, InstalledAgent("builtin", model="a/b")) == "agent"

@@ -272,6 +272,9 @@ class ProgramModel(LLM):
             raise error from failure
         finally:
             self.usage = self.usage + request.spent
+        # What the program itself wrote meanwhile, such as settings in a newer form, is no change by the agent.
+        files = await in_thread(watched_files, self.preset, self._environ)
+        self._record = self.record.model_copy(update={"files": files})
         return "" if reply.text.strip() else f"{self.model} gave no answer of the wanted form to a trial question"
 
     async def prepare(self) -> None:

@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.agents.facts import find_program, versions, ways_of
+from goalrunner.agents.judge_program import program_path
 from goalrunner.app.external_agent import Finding, ResolvedAgent
 from goalrunner.app.readiness import PROGRAM, WARNING, described, readiness
 from goalrunner.app.resolve import RunConfig, resolve, resolve_new
 from goalrunner.app.run_options import Callback, RunOptions, only_checks
 from goalrunner.app.session import arun
+from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import ExitCode, GoalError, ValidatorMissing
 from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalStatus, Usage
 from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
+from goalrunner.goalfile.agents import NO_JUDGE
 from goalrunner.records.run_folder import goal_home
 from goalrunner.system.sandbox import choose
 
@@ -117,8 +120,20 @@ def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Fi
                 message = usable if way.is_installed else f"{way.program} is not on PATH"
                 name = config.finding_name("ACP" if way.by == "acp" else "command", agent)
                 yield Finding(name, "note", message)
+        if not config.goal.has_judge:
+            yield judge_finding(agent.name, agent.preset, config)
     if config.goal.workspace.sandbox == "none" and "sandbox" not in config.problems:
         yield sandbox_finding(config.workspace, config.options.environ)
+
+
+def judge_finding(name: str, preset: Preset, config: RunConfig) -> Finding:
+    """Return whether the program of an agent can be a judge here."""
+    if not preset.judge.argv:
+        return Finding("judge", "note", f"{name} cannot be a judge: {NO_JUDGE}")
+    path = program_path(preset, config.options.environ, [config.workspace])
+    tools = "; it keeps some tools" if preset.judge.tools else ""
+    found = f'{path}; use it with judge = "{name}"{tools}'
+    return Finding("judge", "note", found if path else f"{preset.judge.argv[0]} is not on PATH")
 
 
 def sandbox_finding(workspace: Path, environ: Mapping[str, str]) -> Finding:

@@ -212,7 +212,16 @@ def with_keys(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
     )
 
 
-def judge_for(environ: Mapping[str, str]) -> str:
-    """Return a model for the judge, of a provider whose key is set; empty if there is none."""
+def judge_for(environ: Mapping[str, str], agent: InstalledAgent | None = None) -> str:
+    """Return the judge of a new goal: a model of a provider whose key is set, else the model of the built-in agent, else
+    the program of a signed-in agent; empty if there is none. Another program than that of the agent comes first.
+    """
     chosen = environ.get("GOAL_JUDGE", "").strip()
-    return chosen or next((judge for key, _, judge in PROVIDERS if environ.get(key, "").strip()), "")
+    chosen = chosen or next((judge for key, _, judge in PROVIDERS if environ.get(key, "").strip()), "")
+    if chosen or (agent is not None and agent.model):
+        return chosen or "agent"
+    presets = all_presets({}, environ)
+    signed_in = [each.name for each in installed_agents(environ) if not each.note and presets[each.name].judge.argv]
+    name = agent.name if agent is not None else ""
+    signed_in.sort(key=lambda each: (each == name, presets[each].judge.tools))
+    return next(iter(signed_in), "")

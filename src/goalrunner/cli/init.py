@@ -76,7 +76,9 @@ def init(
     ] = None,
     agent: options.Agent = None,
     model: Annotated[Text, option("NAME", "The model of the built-in agent.")] = None,
-    judge: Annotated[Text, option("NAME", "The judge's model; default: by the keys that are set.")] = None,
+    judge: Annotated[
+        Text, option("NAME", "The judge; default: by the keys that are set, or a signed-in agent.")
+    ] = None,
     force: Annotated[bool, flag("--force", "Replace a goal.toml that exists.")] = False,
     yes: options.Yes = False,
 ) -> int:
@@ -170,7 +172,7 @@ def _proposal(command: str | None, agent: str | None, model: str | None, judge: 
         command = output.typed(f"{what[0].upper()}{what[1:]}. Command that verifies the result: ")
     chosen = _agent(agent, model, ask=ask)
     if judge is None:
-        judge = judge_for(os.environ) or ("agent" if chosen is not None and chosen.model else "")
+        judge = judge_for(os.environ, chosen)
     return Proposal(project, command, why, chosen, judge)
 
 
