@@ -281,3 +281,13 @@ def test_presets_that_judge_take_a_model(name: str) -> None:
     preset = preset_of(name)
     assert not preset.judge.argv or "{model}" in preset.judge.argv
     assert replace(ProgramChoice(name, preset), model="m").label == f"{name} m"
+
+
+@pytest.mark.parametrize(("links", "name"), [(1, "real"), (2, "claude")])
+def test_a_link_is_followed_unless_the_program_goes_by_its_name(links: int, name: str, programs: Programs) -> None:
+    real = programs.shell("real", "basename $0").rename(programs.root / "real")
+    for link in ("claude", "codex")[:links]:
+        (programs.bin / link).symlink_to(real)
+    llm = model(programs, "claude")
+    assert Path(llm.record.path).name == name
+    assert llm.record.files[llm.record.path] == str(real)

@@ -6,18 +6,21 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from goalrunner.agents.external_agents import parser_class
 from goalrunner.agents.judge_program import ProgramChoice, ProgramModel
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import arun
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AuthenticationFailed, JudgeChanged
+from goalrunner.core.goal import Goal
 from goalrunner.judge.prompt_text import OPINION_SCHEMA
 from tests.conformance.installed import missing, no_keys, search_path
-from tests.support.fake_provider import SETTINGS, Answer, FakeProvider, calls, fail, say
+from tests.support.fake_provider import SETTINGS, Answer, FakeProvider, Request, Wire, calls, fail, run, say
+from tests.support.judge_programs import verdict
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(240)]
 
@@ -70,9 +73,16 @@ def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as made:
-        yield Path(made)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own; the folders of the calls lie below one with memory files, which are not read."""
+    below = tmp_path / "temporary"
+    below.mkdir()
+    for memory in ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md"):
+        (below / memory).write_text("MEMORY-OF-A-PARENT")
+    monkeypatch.setattr(tempfile, "tempdir", str(below))
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
 
 
 async def test_it_answers_in_the_wanted_form_without_tools_and_hooks(name: str, home: Path) -> None:
@@ -96,6 +106,7 @@ async def test_it_answers_in_the_wanted_form_without_tools_and_hooks(name: str, 
     assert "RULES-OF-THE-JUDGE" in whole
     assert "EVIDENCE-OF-THE-RUN" in whole
     assert ("MEMORY-OF-THE-USER" in whole) == reads_memory
+    assert "MEMORY-OF-A-PARENT" not in whole
     assert not (home / "HOOK").exists()
     if not llm.preset.judge.tools:
         assert not any(word in whole for word in ("run_shell_command", "read_file", '"bash"', '"Bash"'))
@@ -135,3 +146,44 @@ async def test_an_answer_of_another_form_is_no_answer(name: str, home: Path) -> 
     with FakeProvider([say("It is fine.")] * 9, fresh=True, plain=True) as server:
         reply = await judge(name, server, home).complete(MESSAGES, schema=OPINION_SCHEMA)
     assert reply.text == ("" if name in TOOLS else "It is fine.")
+
+
+class Stage(FakeProvider):
+    """Answers the judge's questions from a script of its own, and the agent's from `script`."""
+
+    def __init__(self, agent: list[Answer], judge: list[Answer]) -> None:
+        super().__init__(agent, fresh=True)
+        self.judge = judge
+
+    def answer(self, wire: Wire, request: Request) -> Answer:
+        """Return the next answer for whoever asks."""
+        whole = json.dumps(request.body)
+        is_judge = "You audit the work of an agent" in whole or "Is this readable?" in whole
+        return self.judge.pop(0) if is_judge else super().answer(wire, request)
+
+
+async def test_one_program_is_agent_and_judge_of_a_whole_run(name: str, home: Path, tmp_path: Path) -> None:
+    if name == "qwen":
+        pytest.skip("its settings file is written anew by its first run")
+    proof = verdict(("done holds a 3", [{"observation": "o3", "fact": "exit 0"}]))["json"]
+    answers = [{"ready": True}, proof]
+    wanted = [calls((TOOLS[name], one)) if name in TOOLS else say(json.dumps(one)) for one in answers]
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    with Stage([run("echo 3 > done"), say("I wrote it.")], wanted) as server:
+        llm = judge(name, server, home)
+        point = SETTINGS[name].at(server)
+        goal = Goal(
+            objective="Make done hold a 3.",
+            success_criteria=("done holds a 3",),
+            validator="grep -q 3 done",
+            agent={"use": name, "args": point.args, "model": MODELS.get(name, "")},
+            judge="agent",
+            agents={name: llm.preset},
+            workspace={"path": str(workspace)},
+            max_iterations=1,
+        )
+        outcome = await arun(goal, RunOptions(home=tmp_path / "runs", environ=llm.environ))
+    assert outcome.status == "complete", outcome.message
+    assert "self-judged" in outcome.labels
+    assert outcome.usage["judge"].calls == 2

@@ -227,7 +227,7 @@ class ProgramModel(LLM):
         """`environ` is the environment of the runner. `timeout` in seconds, for one answer."""
         super().__init__(choice.label, account=account, tape=tape, params={"timeout": timeout} if timeout else {})
         self.choice = choice
-        self._environ = dict(environ)
+        self.environ = dict(environ)
         self._workspaces = tuple(workspaces)
         self._record: ProgramRecord | None = None
         self._path = program_path(choice.preset, environ, self._workspaces)
@@ -240,7 +240,7 @@ class ProgramModel(LLM):
     def record(self) -> ProgramRecord:
         """The path of the program and its watched files; they are looked at when this is first read."""
         if self._record is None:
-            self._record = ProgramRecord(path=self._path, files=watched_files(self.preset, self._environ))
+            self._record = ProgramRecord(path=self._path, files=self._files())
         return self._record
 
     def keep(self, record: ProgramRecord) -> None:
@@ -253,7 +253,8 @@ class ProgramModel(LLM):
         if not self._path:
             program = self.preset.judge.argv[0]
             hint = self.preset.install or f"install {program}, or name another {self.account}"
-            raise ModelNotFound(f"{self.account} {self.choice.name}: the program {program} was not found", hint)
+            where = " outside of the workspace" if self._workspaces else ""
+            raise ModelNotFound(f"{self.account} {self.choice.name}: the program {program} was not found{where}", hint)
 
     async def probe(self) -> str:
         """Ask one short question, to learn before any work whether the program is signed in and answers.
@@ -273,8 +274,7 @@ class ProgramModel(LLM):
         finally:
             self.usage = self.usage + request.spent
         # What the program itself wrote meanwhile, such as settings in a newer form, is no change by the agent.
-        files = await in_thread(watched_files, self.preset, self._environ)
-        self._record = self.record.model_copy(update={"files": files})
+        self._record = self.record.model_copy(update={"files": await in_thread(self._files)})
         return "" if reply.text.strip() else f"{self.model} gave no answer of the wanted form to a trial question"
 
     async def prepare(self) -> None:
@@ -283,7 +283,7 @@ class ProgramModel(LLM):
 
     async def send(self, request: Request, draft: Draft) -> None:
         rules, prompt = prompt_of(request.messages)
-        with tempfile.TemporaryDirectory(prefix="goal-judge-") as made:
+        with tempfile.TemporaryDirectory(prefix="goal-judge-", ignore_cleanup_errors=True) as made:
             call = _Call(self.choice, self._path, Path(made), json.dumps(request.schema or {"type": "object"}), rules)
             stdin = clean(prompt if call.takes_rules else f"{rules}\n\n{prompt}".strip()).encode()
             argv = call.prepare()
@@ -314,7 +314,7 @@ class ProgramModel(LLM):
 
     def explained(self, failure: ProviderFailure, retries: int = 0) -> ModelError:
         """Return the error for users."""
-        said = shorten_failure(_redacted(failure.message, self._environ, self.preset.keys))
+        said = shorten_failure(_redacted(failure.message, self.environ, self.preset.keys))
         status = f" ({failure.status})" if failure.status else ""
         who = f"the {self.account} {self.model}"
         match failure.kind:
@@ -341,20 +341,22 @@ class ProgramModel(LLM):
             message = f"the prompt for {self.model} has {size:,} bytes, more than the program reads"
             raise ContextWindowExceeded(message, f"lower [{self.account}] max_tokens, or name another {self.account}")
 
+    def _files(self) -> dict[str, str]:
+        """Return the watched files with their digests, and the program, which may be a link, with its real path."""
+        program = {self._path: os.path.realpath(self._path)} if os.access(self._path, os.X_OK) else {}
+        return watched_files(self.preset, self.environ) | program
+
     def _refuse_changes(self) -> None:
         """Raise JudgeChanged if the program or one of its watched files is not as it was recorded."""
-        path = changed_file(self.record.files, watched_files(self.preset, self._environ))
-        if not path and not os.access(self._path, os.X_OK):
-            path = self._path
-        if path:
+        if path := changed_file(self.record.files, self._files()):
             why = f"{path} was changed during the run, so {self.choice.name} cannot be the {self.account} any more"
             raise JudgeChanged(why, "restore the file and type goal resume, or start a new run")
 
     def _environment(self, call: _Call) -> dict[str, str]:
         """Return the environment of the runner without keys but the program's own, and without folders of a workspace."""
         preset = self.preset
-        own = {name: self._environ[name] for name in preset.keys if name in self._environ}
-        env = child_environment(self._environ, extra=own | preset.env | call.variables)
+        own = {name: self.environ[name] for name in preset.keys if name in self.environ}
+        env = child_environment(self.environ, extra=own | preset.env | call.variables)
         entries = [entry for entry in env.get("PATH", os.defpath).split(os.pathsep) if self._is_outside(entry)]
         return env | {"PATH": os.pathsep.join(entries)}
 
@@ -364,15 +366,24 @@ class ProgramModel(LLM):
 
 
 def program_path(preset: Preset, environ: Mapping[str, str], workspaces: Sequence[Path]) -> str:
-    """Return the real path of the program, which does not lie in a workspace; empty if it is not found."""
+    """Return the path of the program, which does not lie in a workspace; empty if it is not found."""
     program = preset.judge.argv[0]
     roots = [Path(os.path.realpath(folder)) for folder in workspaces]
     if "/" not in program:
         path = program_outside(program, environ, workspaces)
-        return os.path.realpath(path) if path else ""
-    real = Path(os.path.realpath(Path(program).expanduser()))
+        return _resolved(path) if path else ""
+    path = Path(program).expanduser()
+    real = Path(os.path.realpath(path))
     is_usable = real.is_file() and os.access(real, os.X_OK) and not any(real.is_relative_to(root) for root in roots)
-    return str(real) if is_usable and Path(program).expanduser().is_absolute() else ""
+    return _resolved(path) if is_usable and path.is_absolute() else ""
+
+
+def _resolved(path: Path) -> str:
+    """Return the real path of a program. If several links lead to one file, it goes by the name of the link, which stays."""
+    real = os.path.realpath(path)
+    if path.is_symlink() and sum(os.path.realpath(entry) == real for entry in path.parent.iterdir()) > 1:
+        return str(path)
+    return real
 
 
 def _redacted(text: str, environ: Mapping[str, str], names: Sequence[str]) -> str:
