@@ -123,3 +123,11 @@ async def test_a_turn_in_a_thread_cannot_be_cut(place: Path) -> None:
 
     with pytest.raises(UsageError, match=r"turn_timeout cannot be enforced: Threaded\.send is not async"):
         await arun_goal(Threaded(), goal(place, AgentConfig(turn_timeout=1)))
+
+
+async def test_a_run_whose_agent_falls_silent_after_the_fix_is_complete(place: Path, tmp_path: Path) -> None:
+    silent = AgentConfig(use="command", command=("touch done; sleep 60",), idle_timeout=1)
+    outcome = await session.arun(goal(place, silent), RunOptions(home=tmp_path / "home"))
+    assert (outcome.status, outcome.iterations) == ("complete", 1)
+    assert finished(outcome) == [("interrupted", "no output for 1 s")]
+    assert outcome.duration < 10

@@ -43,6 +43,7 @@ class AcpBench:
             preset=self.preset,
             workspace=self.workspace,
             env={"PATH": os.environ["PATH"], **settings.pop("env", {})},
+            idle_timeout=settings.pop("idle_timeout", None),
         )
         rules = {"waits": lambda kind, words: False, **settings}
         return AcpConversation(agent, command or self.command, self.connector, **rules)

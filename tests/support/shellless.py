@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.ports import Completion
@@ -22,6 +22,7 @@ class Shellless:
         stdin: bytes | None = None,
         errors: Path | None = None,
         shared: Sequence[Path] = (),
+        on_start: Callable[[Callable[[], float]], None] | None = None,
     ) -> Completion:
         """127, in the words of `goalrunner.system`."""
         return Completion(127, 0.0, timed_out=False, output=output, error=f"{argv[0]}: not found")

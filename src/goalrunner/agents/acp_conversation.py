@@ -23,6 +23,7 @@ from goalrunner.agents.external_chat import (
     with_history,
 )
 from goalrunner.agents.parser import UsageReported, at, first, items, number, text
+from goalrunner.agents.silence import LifeSigns, watched
 from goalrunner.agents.turn import usage_delta
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.agent_preset import BudgetName, Scope
@@ -129,8 +130,14 @@ class AcpConversation(ExternalConversation):
             await process.catch_up(late)  # of messages after the last turn, only usage counts
         process.connection.mark()
         refused = ""
+        signs = LifeSigns(
+            written=process.written,
+            processor_time=process.connection.processor_time,
+            is_waiting=lambda: turn.has_open_call,
+        )
         try:
-            response = await self._prompt(process, sent, handle)
+            async with watched(self.agent.idle_timeout, signs):
+                response = await self._prompt(process, sent, handle)
         except (Refusal, ConnectionError) as error:
             explained = await process.explain(error)
             await turn.close()

@@ -23,6 +23,7 @@ from goalrunner.agents.external_chat import (
     not_signed_in,
 )
 from goalrunner.agents.parser import Lines, at, items, object_in, text
+from goalrunner.agents.silence import written_to
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import AgentError, RecordError
@@ -84,6 +85,8 @@ class Peer:
                 f"cannot write {output}: {error.strerror}", "free some space, or set GOAL_HOME"
             ) from error
         self._room = KEPT
+        self.received = 0
+        """Bytes that the agent has sent."""
         self._lines = Lines()
         self._received: deque[dict[str, Any]] = deque()
         self._unsent: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
@@ -155,6 +158,7 @@ class Peer:
             piece = await self.connection.read()
             if not piece:
                 raise ConnectionError("it has ended, or no longer reads its input")
+            self.received += len(piece)
             self._room = max(0, self._room - len(piece))
             if self._room:
                 with suppress(OSError):  # a full disk ends the copy, but not the turn
@@ -245,6 +249,10 @@ class AcpProcess(Peer):
                 pass
             case _:
                 self.refuse(message)
+
+    def written(self) -> int:
+        """Return the bytes of its messages and of its stderr so far."""
+        return self.received + written_to(self._errors)
 
     def add_note(self, note: str) -> None:
         """Add a note to the record of the process, unless it is empty."""

@@ -193,6 +193,11 @@ class AcpTurn(Turn):
         elif method != "session/update":
             self._process.refuse(message)
 
+    @property
+    def has_open_call(self) -> bool:
+        """Whether a call has not ended. It may be announced only, or wait for a permission."""
+        return any(not call.closed for call in self._known.values())
+
     async def close(self) -> None:
         """Record the calls that have not ended as interrupted."""
         self.flush()

@@ -6,7 +6,7 @@ import asyncio
 import codecs
 import contextlib
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from goalrunner.agents.external_chat import (
     with_history,
 )
 from goalrunner.agents.parser import LONGEST_NOISE, Failed, Lines, StreamEvent, TextDelta, clean, object_in
+from goalrunner.agents.silence import LifeSigns, watched, written_to
 from goalrunner.agents.turn import Arrival, CommandTurn
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.agent_preset import TEXT, ExitMeaning
@@ -192,6 +193,12 @@ class CommandConversation(ExternalConversation):
         output, errors = recorder.scratch(".agent.out"), recorder.scratch(".err")
         turn = CommandTurn(agent.name, recorder, self.messages, session)
         reader = Reader(agent.preset.stream)
+        clocks: list[Callable[[], float]] = []  # of the processor time, once the process has started
+        signs = LifeSigns(
+            written=lambda: written_to(output, errors),
+            processor_time=lambda: clocks[-1]() if clocks else 0.0,
+            is_waiting=lambda: turn.has_open_call,
+        )
         process = asyncio.ensure_future(
             self._launcher.launch(
                 started.argv,
@@ -201,10 +208,12 @@ class CommandConversation(ExternalConversation):
                 stdin=started.stdin,
                 errors=errors,
                 shared=[started.prompt_file] if started.prompt_file else [],
+                on_start=clocks.append,
             )
         )
         try:
-            completion = await self._follow(process, output, reader, turn)
+            async with watched(agent.idle_timeout, signs):
+                completion = await self._follow(process, output, reader, turn)
         except BaseException:
             await _stop(process)
             with contextlib.suppress(RecordError):

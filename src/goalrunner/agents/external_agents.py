@@ -99,6 +99,8 @@ class ExternalAgent:
     """The words of `{model}`."""
     args: tuple[str, ...] = ()
     """The words of `{args}`."""
+    idle_timeout: float | None = None
+    """Seconds without a sign of life after which a turn is ended; None: no limit."""
 
 
 LONGEST_WORD = 128 * 1024 - 1

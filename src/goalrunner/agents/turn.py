@@ -93,6 +93,10 @@ class Turn:
         self._streamed = ""
         self._open: dict[str, _Open] = {}
 
+    @property
+    def has_open_call(self) -> bool:
+        return bool(self._open)
+
     def say(self, piece: str) -> None:
         """Show a piece of a message."""
         self.recorder.text(piece)

@@ -151,7 +151,7 @@ def external_conversation(
     config = agent.goal.agent
     preset = agent.preset
     model = tuple(word.replace("{name}", config.model) for word in preset.model) if config.model else ()
-    external = ExternalAgent(agent.name, preset, workspace, env, model=model, args=config.args)
+    external = ExternalAgent(agent.name, preset, workspace, env, model, config.args, config.idle_timeout)
     if agent.protocol == "command":
         roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, watchdog=launcher.watchdog)
         return CommandConversation(external, SandboxedLauncher(roomy, policy) if policy else roomy)

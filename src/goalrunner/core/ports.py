@@ -209,6 +209,8 @@ class LaunchOptions(TypedDict, total=False):
     """A separate file for stderr; None: stderr goes to `output`."""
     shared: Sequence[Path]
     """Files of the runner that are visible in a sandbox."""
+    on_start: Callable[[Callable[[], float]], None] | None
+    """Called when it has started, with a function that returns the processor time of its processes in seconds."""
 
 
 class Launcher(Protocol):
@@ -251,6 +253,14 @@ class RetryScheduled:
 
 
 @dataclass(frozen=True)
+class AgentSilent:
+    """An external agent shows no sign of life. Its turn ends after `limit` seconds. 0 seconds: it works again."""
+
+    seconds: float
+    limit: float
+
+
+@dataclass(frozen=True)
 class PersonNeeded:
     """A person should be notified that the run has ended or waits for them; without a sound if `bell` is False."""
 
@@ -265,7 +275,7 @@ class Remark:
     text: str
 
 
-Activity = CommandStarted | CommandEnded | RetryScheduled | PersonNeeded | Remark
+Activity = CommandStarted | CommandEnded | RetryScheduled | AgentSilent | PersonNeeded | Remark
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from typing import get_args
 from goalrunner.core import events
 from goalrunner.core.events import Account, Record
 from goalrunner.core.observation import REPLAY
-from goalrunner.core.ports import Activity, CommandEnded, CommandStarted, RetryScheduled
+from goalrunner.core.ports import Activity, AgentSilent, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.run_state import Phase, RunState, Waiting
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
@@ -106,6 +106,7 @@ class Current:
         self._calls = 0
         self._commands: dict[CommandStarted, float] = {}
         self._retry: tuple[RetryScheduled, float] | None = None
+        self._silence: AgentSilent | None = None
         self._durations: dict[str, float] = {}
         self._has_caught_up = False
         self._due: dict[tuple[str, str], float] = {}
@@ -125,7 +126,7 @@ class Current:
                 step = _AGENT if state is not None and state.phase is Phase.WORKING else None
             if step is not self._step:
                 self._step, self._since, self._retry = step, now, None
-            self._at = now
+            self._at, self._silence = now, None
             match event:
                 case events.RoundStarted():
                     self._calls = 0
@@ -150,6 +151,8 @@ class Current:
                 case CommandEnded():
                     self._commands.pop(activity.started, None)
                     self._since = now
+                case AgentSilent():
+                    self._silence = activity if activity.seconds else None
                 case RetryScheduled():
                     self._retry, self._text = (activity, now + activity.seconds), ""
 
@@ -225,6 +228,9 @@ class Current:
         state = self._narrative.state
         tokens = state.total.since(self._narrative.usage_before).tokens if state else 0
         remarks = [figures.count(tokens, "token")] if tokens else []
+        if self._silence is not None:
+            limit = figures.span(self._silence.limit)
+            return f"no output for {figures.elapsed(self._silence.seconds)}", f"the turn ends after {limit}"
         if state and state.external:
             messages = [figures.count(self._calls, "message")] if self._calls else []
             return "working", ", ".join(messages + remarks)

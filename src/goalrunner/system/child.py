@@ -96,6 +96,10 @@ class ChildProcess:
         """Return every living process of the launch but the child itself, by id, and reap those that are dead."""
         return {pid: one for pid, one in self._found().items() if one.living}
 
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that its processes have used, as far as they can still be counted."""
+        return processes.processor_time((self.pid, *self._found()))
+
     def _found(self) -> dict[int, Process]:
         """Return every process of the launch but the child itself, by id, with the dead ones that this call reaps."""
         everyone = processes.children(os.getpid(), recursive=True) if adopt_orphans() else psutil.pids()

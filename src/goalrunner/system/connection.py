@@ -116,6 +116,10 @@ class ProcessConnection:
         """Why its program could not be started inside of a sandbox; else empty."""
         return self.explain(self.exit_code) if self.exit_code else ""
 
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that its processes have used."""
+        return self._child.processor_time()
+
     async def read(self) -> bytes:
         """Return new output as soon as there is some; empty at its end. Cancelling loses nothing."""
         while not self._source.closed and time.monotonic() < self._read_until:

@@ -82,6 +82,7 @@ class ProcessLauncher:
         stdin: bytes | None = None,
         errors: Path | None = None,
         shared: Sequence[Path] = (),
+        on_start: Callable[[Callable[[], float]], None] | None = None,
     ) -> Completion:
         """See `goalrunner.core.ports.Launcher`. Raise RecordError if `output` or `errors` cannot be written."""
         began = time.monotonic()
@@ -99,6 +100,8 @@ class ProcessLauncher:
             )
             try:
                 async with process as child:
+                    if on_start is not None:
+                        on_start(child.processor_time)
                     cut = await self._until_end(child, sinks, timeout)
                     duration = time.monotonic() - began
             except NotStarted as refusal:

@@ -64,6 +64,15 @@ def command_lines() -> Iterator[tuple[int, str]]:
             yield pid, "".join(f"{word}\0" for word in psutil.Process(pid).cmdline())
 
 
+def processor_time(pids: Iterable[int]) -> float:
+    """Return the seconds of processor time that processes have used, with their children that have ended."""
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(psutil.Error, OSError):
+            total += sum(psutil.Process(pid).cpu_times()[:4])
+    return total
+
+
 def family(roots: Iterable[int]) -> dict[int, Process]:
     """Return the processes `roots` and their descendants by id, zombies included."""
     pids = dict.fromkeys(pid for root in roots for pid in (root, *children(root, recursive=True)))
