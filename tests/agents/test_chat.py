@@ -325,3 +325,17 @@ async def test_the_real_model_class_fits(recorder: MemoryRecorder, tmp_path: Pat
     chat: Conversation = ChatConversation(LLM(f"scripted/{recording}"))
     port: Recorder = recorder
     assert (await chat.send("Go.", port)).text == "All done."
+
+
+async def test_a_turn_goes_on_at_the_model_call_that_failed(toolbox: Toolbox, recorder: MemoryRecorder) -> None:
+    unavailable = ProviderUnavailable("529 overloaded")
+    model = ScriptedModel(asked(call("shell", command="echo hello")), unavailable, unavailable, said("Done."))
+    chat = ChatConversation(model, toolbox=toolbox)
+    with pytest.raises(ProviderUnavailable):
+        await chat.send("Say hello.", recorder)
+    with pytest.raises(ProviderUnavailable):
+        await chat.resume_turn("", Unfinished(), recorder)
+    reply = await chat.resume_turn("", Unfinished(), recorder)
+    assert reply.text == "Done."
+    assert roles(chat.messages) == ["user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in recorder.messages] == ["system", *roles(chat.messages)]

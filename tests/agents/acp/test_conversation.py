@@ -526,3 +526,35 @@ async def test_a_key_in_the_environment_is_a_way_to_sign_in(tmp_path: Path) -> N
 
     assert [message["params"] for message in bench.seen("authenticate")] == [{"methodId": "key"}]
     assert len(bench.seen("session/new")) == 3
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_a_turn_that_failed_before_anything_was_done_is_repeated(tmp_path: Path, *, closes: bool) -> None:
+    bench = AcpBench(tmp_path, [["refuse", -32603, "overloaded"]], [["say", "done"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    with pytest.raises(AgentError):
+        await talk.send("do it", recorder)
+    if closes:  # as before a wait
+        await talk.close()
+    reply = await talk.resume_turn("", Unfinished(), recorder)
+    await talk.close()
+
+    assert reply.text == "done"
+    assert bench.prompts() == ["do it", "do it"]
+    assert [message["content"] for message in recorder.messages] == ["do it", "done"]
+    assert len({message["pid"] for message in bench.seen()}) == 2
+
+
+async def test_a_turn_that_failed_in_its_middle_goes_on_in_another_process(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "half"], ["refuse", -32603, "overloaded"]], [["say", "whole"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    with pytest.raises(AgentError):
+        await talk.send("do it", recorder)
+    await talk.close()
+    reply = await talk.resume_turn("", Unfinished(), recorder)
+    await talk.close()
+
+    assert reply.text == "whole"
+    assert "The run was interrupted in the middle of your turn" in bench.prompts()[1]

@@ -157,3 +157,32 @@ async def test_plain_text_is_the_answer(tmp_path: Path, recorder: MemoryRecorder
     reply = await conversation(tmp_path, Preset(argv=("echo one; echo two",))).send("do it", recorder)
     assert reply.text == "one\ntwo\n"
     assert recorder.usages == [("agent", Usage.unknown())]
+
+
+USED_UP = """
+number = rounds()
+Path(os.environ["STATE"], f"prompt-{number}").write_text(prompt)
+say("session", id=f"s-{number}")
+if number == 1:
+    WORK
+    say("error", message="401 Unauthorized")
+    sys.exit(1)
+say("text", text=json.dumps(asked))
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "resumed", "prompt"),
+    [("pass", [], "do it"), ('say("text", text="half of it")', ["--resume", "s-1"], "The run was interrupted")],
+)
+async def test_a_turn_that_did_nothing_is_repeated_and_another_goes_on(
+    tmp_path: Path, recorder: MemoryRecorder, work: str, resumed: list[str], prompt: str
+) -> None:
+    talk = conversation(tmp_path, preset(tmp_path, USED_UP.replace("WORK", work), resumes=True))
+    with pytest.raises(AgentError):
+        await talk.send("do it", recorder)
+    reply = await talk.resume_turn("", Unfinished(), recorder)
+    assert json.loads(reply.text) == resumed
+    assert (tmp_path / "prompt-2").read_text().startswith(prompt)
+    prompts = [message["content"] for message in recorder.messages if message["role"] == "user"]
+    assert len(prompts) == 1 + (prompt != "do it")
