@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from goalrunner import (
 )
 from goalrunner.cli.main import main
 from goalrunner.core import events
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import AgentError, Outage, UsageError
 from goalrunner.core.run_state import BudgetState, WorkingMemory
 from goalrunner.testing import ScriptedConversation, ScriptedRound, shell_result
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
@@ -147,6 +148,18 @@ def test_a_keyword_overrides_the_field_of_the_goal() -> None:
     outcomes = [run_goal(ScriptedConversation("good"), goal, validators=is_good, **one) for one in options]
     assert [outcome.limits["max_iterations"] for outcome in outcomes] == [3, 10, None]
     assert {outcome.limits["timeout"] for outcome in outcomes} == {60.0}
+
+
+@pytest.mark.parametrize(("options", "status"), [({}, "failed"), ({"wait": "1m"}, "complete"), ({"wait": 0}, "failed")])
+def test_a_program_waits_for_a_limit_only_if_it_says_so(options: dict[str, Any], status: str) -> None:
+    class UsedUp(AgentError):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "outage":
+                return Outage("limit", "usage limit", datetime.now(UTC) + timedelta(seconds=0.3))
+            return super().__getattribute__(name)
+
+    conversation = ScriptedConversation(ScriptedRound(error=UsedUp("it is used up")), "good")
+    assert run_goal(conversation, "x", validators=is_good, **options).status == status
 
 
 def test_a_goal_file_has_all_settings(tmp_path: Path) -> None:

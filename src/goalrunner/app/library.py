@@ -90,7 +90,8 @@ async def arun_goal(
     a separate instance of the conversation's own model. None is the same if there are no validators; else the validators
     alone decide.
     `validators` is one check or any number of them. A validator that raises KeyboardInterrupt ends the run as cancelled.
-    `max_iterations` None or inf lifts the cap; `timeout` is in seconds. `prompt` is the first user message if it
+    `max_iterations` None or inf lifts the cap; `timeout` is in seconds. A run waits for a usage limit to reset only if
+    `wait`, the longest sum of its waits, is given here or in the Goal. `prompt` is the first user message if it
     differs from the objective. `on_event` is called with each event once it is on disk. The run's folder is made
     under `home` (default: GOAL_HOME). Raise UsageError, ConversationBusy and RecordError; failures of models end in
     the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
@@ -130,9 +131,9 @@ async def aresume(
 ) -> GoalOutcome:
     """Continue a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
 
-    The goal is the one that was recorded; `max_iterations`, `timeout`, `tokens` and `cost_usd` replace its limits (inf: no
-    limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`, if it
-    has one. Parts that only a program can make are given again: validators, a `resume_prompt` and other parts
+    The goal is the one that was recorded; `max_iterations`, `timeout`, `wait`, `tokens` and `cost_usd` replace its limits
+    (inf: no limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`,
+    if it has one. Parts that only a program can make are given again: validators, a `resume_prompt` and other parts
     that are callables, and a judge that is a function. For a run that is complete, return its outcome again. Raise UsageError
     if a part is missing, or if the run cannot be resumed.
     """
@@ -283,7 +284,7 @@ def _one_judge(judge_llm: JudgeChoice, keywords: RunKeywords) -> JudgeChoice:
     return judge if judge_llm is None else judge_llm
 
 
-_LIMITS = ("max_iterations", "timeout")
+_LIMITS = ("max_iterations", "timeout", "wait")
 _BUDGETS = ("tokens", "cost_usd")
 
 

@@ -95,6 +95,7 @@ class RunKeywords(TypedDict, total=False):
     critic: CriticChoice
     max_iterations: float | None  # None, or inf: no limit
     timeout: float | str | None  # seconds, or "30m"
+    wait: float | str | None  # longest sum of waits for usage limits to reset
     tokens: float | None  # of the budget
     cost_usd: float | None
     preserve_context: bool  # False: each retry begins with the chat of the start. Fixed when a run is resumed

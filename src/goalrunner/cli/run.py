@@ -148,8 +148,9 @@ def resume(
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
     The conversation, counters, usage and evidence of the run are kept, and completed steps are not repeated. A limit that is
-    used up must be raised. For a run that is complete, its outcome is printed again; without RUN, only if no later `goal run`
-    in this folder failed to start. A run that was ended by `goal cancel` cannot be resumed.
+    used up must be raised. A run that waited for a usage limit to reset waits on; with --wait 0, it tries at once. For a run
+    that is complete, its outcome is printed again; without RUN, only if no later `goal run` in this folder failed to start. A run
+    that was ended by `goal cancel` cannot be resumed.
     """
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import resume_run
