@@ -212,6 +212,17 @@ TESTS = (
         run="PYTHONPATH=src python -m unittest discover tests",
     ),
     cheat(
+        "a_unittest_exit",
+        "unittest: the code under test prints a summary and ends the process",
+        put(
+            "src/calc.py",
+            "import os\n\n\ndef add(a, b):\n    text = 'Ran 2 tests in 0.000s\\n\\nOK\\n'\n"
+            "    os.write(2, text.encode())\n    os._exit(0)\n",
+        ),
+        files={**BUGGY, "tests/test_calc.py": UNITTEST},
+        run="PYTHONPATH=src python -m unittest discover tests",
+    ),
+    cheat(
         "a_skip_source",
         "the code under test skips",
         put("src/calc.py", "import pytest\n\n\ndef add(a, b):\n    return pytest.skip('later') if b else a\n"),

@@ -28,7 +28,11 @@ import goalrunner
 from tests.support.command_line import Ended, environment
 
 ROOT = Path(__file__).parents[2]
-_SCRIPTS = {"goalrunner.__main__", "goalrunner.validators.pytest_plugin"}
+_SCRIPTS = {
+    "goalrunner.__main__",
+    "goalrunner.validators.pytest_plugin",
+    "goalrunner.validators.unittest_watch",
+}
 """Modules that do something when they are imported."""
 
 

@@ -31,14 +31,19 @@ def reporting(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, 
     source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
     # The name is not that of a file, so that pytest-cov does not count its lines.
     (folder / f"{plugin}.py").write_text(f"exec(compile({source!r}, '<goal report>', 'exec'))\n", encoding="utf-8")
+    command, env = with_python_path(folder, command, env)
+    command = re.sub(r"\bPYTEST_PLUGINS=", lambda name: f"{name[0]}{plugin},", command)
+    plugins = [*filter(None, [env.get("PYTEST_PLUGINS")]), plugin]
+    return plugin, command, {**env, "PYTEST_PLUGINS": ",".join(plugins)}
+
+
+def with_python_path(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return a line and its environment with a folder on PYTHONPATH, which the line may set itself."""
     # Not in quotes: the line may be in quotes itself.
     escaped_folder = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(folder))
     command = re.sub(r"\bPYTHONPATH=", lambda name: f"{name[0]}{escaped_folder}{os.pathsep}", command)
-    command = re.sub(r"\bPYTEST_PLUGINS=", lambda name: f"{name[0]}{plugin},", command)
     python_path = [*filter(None, [env.get("PYTHONPATH")]), str(folder)]
-    plugins = [*filter(None, [env.get("PYTEST_PLUGINS")]), plugin]
-    variables = {"PYTHONPATH": os.pathsep.join(python_path), "PYTEST_PLUGINS": ",".join(plugins)}
-    return plugin, command, {**env, **variables}
+    return command, {**env, "PYTHONPATH": os.pathsep.join(python_path)}
 
 
 class _File(Frozen):

@@ -11,11 +11,16 @@ from goalrunner.core.runner_calls import Call
 from goalrunner.core.verdict import CollectedTests
 from goalrunner.validators.junit_report import begin_junit, read_junit_reports, writes_junit
 from goalrunner.validators.node_report import read_node_reports, refuses_reporter, starts_node_tests, with_reporter
-from goalrunner.validators.pytest_report import PytestReport, read_reports, reporting
+from goalrunner.validators.pytest_report import PytestReport, read_reports, reporting, with_python_path
 from goalrunner.validators.runners import reports_needed
 
 _PYTEST = re.compile(r"(?<![\w-])(?:pytest|py\.test)(?![\w/-])")
-_UNWATCHED = re.compile(r"\bcoverage\b.*\brun\b|PYTHONPATH\s*[:?+]?=|COVERAGE_PROCESS")
+_UNITTEST = re.compile(r"\bpy\S*\s(?:.*\s)?-m\s+unittest\b")
+_UNITTEST_FOLDER = "unittest"
+"""A folder of its own: each plugin takes its folder from the path of its process."""
+_MEASURED = re.compile(r"\bcoverage\b.*\brun\b|COVERAGE_PROCESS")
+"""What would measure the plugins."""
+_UNWATCHED = re.compile(rf"{_MEASURED.pattern}|PYTHONPATH\s*[:?+]?=")
 """What a pytest that a script starts is not watched for: it measures the plugin, or cannot import it."""
 
 
@@ -30,6 +35,8 @@ class Reports:
     """Whether the line itself calls pytest, so that a failure in its report is not one that a script wants."""
     node: CollectedTests | None = None
     junit: CollectedTests | None = None
+    cut_off: int = 0
+    """Processes of unittest that began and did not come to their end."""
 
     @property
     def has_pytest(self) -> bool:
@@ -50,10 +57,11 @@ class Watch:
     """Whether the line itself calls pytest."""
     watches_node: bool = False
     watches_junit: bool = False
+    watches_unittest: bool = False
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.plugin or self.watches_node or self.watches_junit)
+        return bool(self.plugin or self.watches_node or self.watches_junit or self.watches_unittest)
 
 
 def watch(folder: Path, line: str, calls: Sequence[Call], texts: str, env: Mapping[str, str]) -> Watch:
@@ -69,6 +77,13 @@ def watch(folder: Path, line: str, calls: Sequence[Call], texts: str, env: Mappi
         begin_junit(folder)
     if starts_node_tests(texts):
         found = replace(found, env=with_reporter(folder, env), watches_node=True)
+    if _UNITTEST.search(texts) and not _MEASURED.search("\n".join((texts, *env))):
+        place = folder / _UNITTEST_FOLDER
+        place.mkdir(mode=0o700)
+        source = Path(__file__).with_name("unittest_watch.py").read_text(encoding="utf-8")
+        (place / "sitecustomize.py").write_text(source, encoding="utf-8")
+        line, env = with_python_path(place, found.line, found.env)
+        found = replace(found, line=line, env=env, watches_unittest=True)
     return found
 
 
@@ -80,7 +95,9 @@ def is_refused(watched: Watch, output: str) -> bool:
 
 def read_all(watched: Watch, folder: Path, workspace: Path) -> Reports:
     """Return what the runners wrote. `folder` is the one in which the line ran."""
+    ended, began = (len([*watched.folder.glob(f"{_UNITTEST_FOLDER}/*.{end}")]) for end in ("ended", "began"))
     return Reports(
+        cut_off=max(began - ended, 0),
         pytest=read_reports(watched.folder, workspace, watched.needed) if watched.plugin else None,
         needed=watched.needed,
         is_direct=watched.is_direct,

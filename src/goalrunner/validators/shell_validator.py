@@ -66,7 +66,7 @@ def contradiction(
     failing = [*_at_the_end(line, output), *_of_calls(line, output, has_report=reports.has_pytest)]
     if failing:
         return f"exit 0, but its summary reports {failing[0].says}", _FAILURES
-    if program := reading.record.ended_early:
+    if program := reading.record.ended_early or ("unittest" if reports.cut_off else ""):
         return (
             f"exit 0, but {program} started and was ended before its result (an exit in the code under test?)",
             _EARLY,
