@@ -215,6 +215,26 @@ def test_check_names_and_counts_one_problem_once(
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '[[validators]]\nrun = "sh c.sh"\nfixes = ["t.py::a"]\nknown_failures = "baseline"\n',
+            "goal.toml:7:18  known_failures needs",
+        ),
+        ('[[validators]]\nrun = "true"\nfixes = ["t.py::a"]\n', "goal.toml:6:9  fixes needs the names of tests"),
+        ('[approvals]\nchecks = "judge"\n', 'goal.toml:5:10  approvals.checks "judge" needs a judge'),
+    ],
+)
+def test_check_names_the_line_of_what_the_validators_do_not_allow(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    (project / "c.sh").write_text("exit 1\n")
+    (project / "goal.toml").write_text(f'objective = "x"\nagent = {{ use = "command", command = "true" }}\n\n{text}')
+    assert main(["check"]) == 2
+    assert says in capsys.readouterr().err
+
+
 def test_check_says_why_no_validator_was_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     agent = '[agent]\nuse = "command"\ncommand = "true"\n'
     (project / "goal.toml").write_text(f'objective = "x"\n{agent}[[validators]]\npython = "checks:count"\n')

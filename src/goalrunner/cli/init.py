@@ -20,7 +20,7 @@ from goalrunner.core.errors import ExitCode, UsageError, os_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
-from goalrunner.goalfile.loading import resolved_current_folder
+from goalrunner.goalfile.loading import error_at, resolved_current_folder
 from goalrunner.reports.layout import home_path
 from goalrunner.reports.readiness import baseline_lines, readiness_lines, readiness_value
 
@@ -41,7 +41,10 @@ def check(
     run_options = RunOptions(home=runs.home(), goal_file=path)
     readiness = check_readiness(goal, run_options)
     if readiness.can_check:
-        readiness = readiness.with_baseline(_baseline(goal, run_options))
+        baseline = _baseline(goal, run_options)
+        if path is not None:
+            _refuse_tests_to_fix(path, goal, baseline)
+        readiness = readiness.with_baseline(baseline)
     if json:
         output.say(readiness_value(goal, readiness))
     else:
@@ -56,6 +59,16 @@ def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
     commands = ", ".join(spec.run for spec in goal.validators if spec.run and not spec.hidden)
     output.complain(f"Running the validators once: {commands}")
     return take_baseline(goal, run_options)
+
+
+def _refuse_tests_to_fix(path: Path, goal: Goal, baseline: BaselineResult) -> None:
+    """Raise GoalFileError if the baseline shows that `fixes` or `known_failures` cannot be used as they are."""
+    results = baseline.event.results if baseline.event is not None else ()
+    shown = [number for number, spec in enumerate(goal.validators) if spec.run is not None and not spec.hidden]
+    for number, result in zip(shown, results, strict=False):
+        key = next((key for key in ("fixes", "known_failures") if result.summary.startswith(key)), "")
+        if result.cannot_run and key:
+            raise error_at(path, ("validators", number, key), result.summary)
 
 
 def schema(

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.errors import LONGEST_PATH, UsageError, nearest, quoted, quoted_list
+from goalrunner.core.errors import LONGEST_PATH, GoalFileError, Problem, UsageError, nearest, quoted, quoted_list
 from goalrunner.core.field_types import FROM_FILE, Unlimited
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
@@ -199,6 +199,12 @@ def load_goal_text(
         if not isinstance(table, dict):
             raise file_refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
     return resolve_goal(table, overrides, environ, base, positions=positions, name=name, runnable=runnable)
+
+
+def error_at(path: Path, key: Key, message: str) -> GoalFileError:
+    """Return the error that a value of a goal file, which was loaded before, turned out to be wrong."""
+    line, column = parse(read_text(path), str(path))[1].value(key)
+    return GoalFileError(str(path), (Problem(message=message, key=str(key[-1]), line=line, column=column),))
 
 
 def _near_files(path: Path) -> str:
