@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,17 @@ async def test_after_the_last_repetition_the_provider_is_unavailable(programs: P
         ProviderUnavailable, match=r"the judge claude did not answer after 5 retries: server error \(529\)"
     ):
         await model(programs, "claude").complete(MESSAGES, schema=SCHEMA)
+
+
+async def test_a_used_up_subscription_is_an_outage_until_its_reset_and_is_not_repeated(programs: Programs) -> None:
+    resets_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
+    install(programs, "claude", {"status": 429, "resets_at": resets_at.timestamp()})
+    with pytest.raises(ProviderUnavailable) as raised:
+        await model(programs, "claude").complete(MESSAGES, schema=SCHEMA)
+    outage = raised.value.outage
+    assert outage is not None
+    assert (outage.kind, outage.resets_at) == ("limit", resets_at)
+    assert len(calls(programs)) == 1
 
 
 async def test_a_deadline_ends_the_process_in_the_middle(programs: Programs) -> None:
@@ -262,10 +274,12 @@ async def test_a_failure_without_a_status_is_not_repeated(programs: Programs) ->
     assert (programs.home / "count").read_text() == "x\n"
 
 
-async def test_an_exit_code_may_stand_for_a_status(programs: Programs) -> None:
+async def test_an_exit_code_may_mean_that_it_is_not_signed_in(programs: Programs) -> None:
     programs.shell("mine", "echo quota >&2; exit 41")
-    judge = JudgeCommand(argv=("mine",), exits={"41": 401})
-    llm = model(programs, "mine", preset=Preset(argv=("mine",), judge=judge, sign_in="mine login"))
+    preset = Preset(
+        argv=("mine",), judge=JudgeCommand(argv=("mine",)), exit_codes={41: "sign_in"}, sign_in="mine login"
+    )
+    llm = model(programs, "mine", preset=preset)
     with pytest.raises(AuthenticationFailed, match="quota") as raised:
         await llm.complete(MESSAGES, schema=SCHEMA)
     assert raised.value.hint == "mine login"
@@ -273,7 +287,7 @@ async def test_an_exit_code_may_stand_for_a_status(programs: Programs) -> None:
 
 def test_a_line_that_is_not_json_is_no_answer() -> None:
     answer = read_answer(preset_of("claude"), b"Segmentation fault\n")
-    assert (answer.text, answer.noise, answer.failure) == ("", "Segmentation fault", "")
+    assert (answer.text, answer.noise, answer.failed) == ("", "Segmentation fault", None)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,15 @@ async def test_a_judge_that_is_not_signed_in_ends_the_run_before_round_1(place: 
     assert (outcome.status, outcome.stop_reason, outcome.iterations) == ("failed", "authentication", 0)
     assert "the judge claude has no valid key or login (401): Not logged in" in outcome.message
     assert "run claude and sign in" in outcome.message
+
+
+async def test_a_run_waits_until_the_limit_of_its_judge_resets(place: Place) -> None:
+    resets_at = datetime.now(UTC).timestamp() + 12
+    install(place.programs, "claude", READY, {"status": 429, "resets_at": resets_at}, PROOF)
+    outcome = await place.run("judge = 'claude'\nwait = '5m'\n")
+    assert outcome.status == "complete", outcome.message
+    assert datetime.now(UTC).timestamp() >= resets_at
+    assert len(calls(place.programs)) == 3
 
 
 async def test_an_agent_that_changes_the_memory_of_its_judge_ends_the_run(place: Place) -> None:

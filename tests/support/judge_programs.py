@@ -43,6 +43,10 @@ elif "unfit" in answer:
     sys.exit(1)
 else:
     free = {"total_cost_usd": 0, "usage": {"input_tokens": 0, "output_tokens": 0}}
+    if "resets_at" in answer:
+        limit = {"status": "rejected", "resetsAt": answer["resets_at"], "rateLimitType": "five_hour"}
+        say(type="rate_limit_event", rate_limit_info=limit)
+        free["api_error"] = "usage_limit_reached"
     said = {401: "Not logged in", 429: "Request rejected (429)"}.get(answer["status"], "Overloaded")
     say(type="assistant", message={"content": [{"type": "text", "text": said}]})
     say(**{**result, **free, "is_error": True, "api_error_status": answer["status"], "result": said})

@@ -54,10 +54,11 @@ ENDED_EARLY = "ended, because retrying could not help"
 NO_END = "its output ended without a result"
 """The end of a turn of an agent that should have reported it."""
 
-_OUTAGES: Mapping[ExitMeaning, Outage] = {
+EXIT_OUTAGES: Mapping[ExitMeaning, Outage] = {
     "limit": Outage("limit", "usage limit"),
     "overload": Outage("overload", "provider overloaded"),
 }
+"""The outages that exit codes stand for."""
 
 _LOST = re.compile(r"session|conversation|thread|rollout|chat", re.IGNORECASE)
 """Words of a failure that may mean a lost session. A resumed round that did nothing is repeated in a new one."""
@@ -299,7 +300,7 @@ def failure_of(
     reported = turn.failure or Failed("")
     outage, obstacle = reported.outage, reported.obstacle
     if outage is None and obstacle is None and meaning is not None:
-        outage = _OUTAGES.get(meaning)
+        outage = EXIT_OUTAGES.get(meaning)
         obstacle = "sign_in" if meaning == "sign_in" else None
     unread = last_lines(stderr) or last_lines(turn.noise)
     if completion is None or turn.failure is not None or outage is not None or obstacle is not None:

@@ -7,12 +7,13 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.command import Reader, ending_of
+from goalrunner.agents.command import EXIT_OUTAGES, Reader, ending_of
 from goalrunner.agents.external_agents import LONGEST_WORD, ExternalAgent
 from goalrunner.agents.external_chat import NOT_STARTED, failed, first_lines, last_lines
 from goalrunner.agents.parser import Failed, Lines, Noise, Text, TextDelta, UsageReported, first, number, object_in
@@ -26,11 +27,13 @@ from goalrunner.core.errors import (
     JudgeChanged,
     ModelError,
     ModelNotFound,
+    Outage,
     ProviderUnavailable,
     RequestRejected,
 )
 from goalrunner.core.events import Account, ProgramRecord
 from goalrunner.core.messages import clean, text_of
+from goalrunner.core.outages import outage_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Completion
 from goalrunner.llm import LLM, Tape
@@ -78,7 +81,7 @@ class ProgramAnswer:
 
     text: str = ""
     """The structured answer as JSON, or else the last message."""
-    failure: str = ""
+    failed: Failed | None = None
     """The failure that it reported last, if no message followed."""
     status: int | None = None
     """The HTTP status of the failure, if its output names one."""
@@ -95,12 +98,12 @@ def read_answer(preset: Preset, output: bytes) -> ProgramAnswer:
     for event in (*reader.feed(output), *reader.feed(b"", final=True)):
         match event:
             case Text(text=text):
-                answer.text, answer.failure, streamed = text, "", ""
+                answer.text, answer.failed, streamed = text, None, ""
             case TextDelta(text=text):
                 streamed += text
-                answer.failure = ""
-            case Failed(message=message):
-                answer.failure = message
+                answer.failed = None
+            case Failed():
+                answer.failed = event
             case UsageReported():
                 reports.append(event)
             case Noise(text=text):
@@ -113,7 +116,7 @@ def read_answer(preset: Preset, output: bytes) -> ProgramAnswer:
         found = _last(values, preset.judge.answer)
         answer.text = "" if found is None else found if isinstance(found, str) else json.dumps(found)
     status = number(_last(values, preset.judge.status)) if preset.judge.status else None
-    named = _STATUS.search(answer.failure)
+    named = _STATUS.search(answer.failed.message) if answer.failed else None
     answer.status = int(status) if status else int(named[1]) if named else None
     answer.usage = _used(reports) or answer.usage
     return answer
@@ -134,25 +137,49 @@ def _used(reports: Iterable[UsageReported]) -> Usage | None:
     return used.model_copy(update={"calls": 0}) if counts_tokens else None
 
 
+class ProgramFailure(ProviderFailure):
+    """A failed call of a program. `outage` is what the program reports of a failure that passes by itself."""
+
+    def __init__(
+        self, message: str, kind: FailureKind, status: int | None = None, outage: Outage | None = None
+    ) -> None:
+        resets_at = outage.resets_at if outage is not None else None
+        wait = max(0.0, (resets_at - datetime.now(UTC)).total_seconds()) if resets_at is not None else None
+        super().__init__(message, status=status, retry_after=wait, kind=kind)
+        self.outage = outage
+
+
 def failure_in(
     choice: ProgramChoice, answer: ProgramAnswer, completion: Completion, errors: str
-) -> ProviderFailure | None:
-    """Return the failure of a call; None if there is an answer, which may be empty. Exit codes alone prove nothing."""
+) -> ProgramFailure | None:
+    """Return the failure of a call; None if there is an answer, which may be empty.
+
+    Only typed output and the exit codes of the preset say that a failure passes. Other exit codes prove nothing.
+    """
     preset, code, how = choice.preset, completion.exit_code, ending_of(completion)
-    if code in NOT_STARTED and not (answer.text or answer.failure):
-        return ProviderFailure(completion.error or first_lines(errors) or how, kind=FailureKind.MODEL)
+    reported = answer.failed or Failed("")
+    if code in NOT_STARTED and not (answer.text or answer.failed):
+        return ProgramFailure(completion.error or first_lines(errors) or how, FailureKind.MODEL)
     if code is None:
-        return ProviderFailure(completion.error or how, kind=FailureKind.CUT)
-    if not answer.failure and (answer.text or code == 0):
+        return ProgramFailure(completion.error or how, FailureKind.CUT)
+    if answer.failed is None and (answer.text or code == 0):
         return None
-    said = answer.failure or last_lines(errors) or answer.noise or how
+    said = reported.message or last_lines(errors) or answer.noise or how
     if any(text.lower() in said.lower() for text in preset.judge.unfit):
         return None
-    status = answer.status or preset.judge.exits.get(str(code))
+    outage, obstacle, status = reported.outage, reported.obstacle, answer.status
+    if outage is None and obstacle is None:
+        meaning = preset.exit_codes.get(code)
+        outage = EXIT_OUTAGES.get(meaning) if meaning else outage_of(status)
+        obstacle = "sign_in" if meaning == "sign_in" else None
     external = ExternalAgent(choice.name, preset, Path(), {})
-    if status in (401, 403) or isinstance(failed(external, answer.failure, how, errors), AgentNotSignedIn):
-        return ProviderFailure(said, status=status, kind=FailureKind.AUTHENTICATION)
-    return ProviderFailure(said, status=status, kind=classify(status, said) if status else FailureKind.REJECTED)
+    known = failed(external, reported.message, how, errors, outage=outage, obstacle=obstacle)
+    if isinstance(known, AgentNotSignedIn) or (status in (401, 403) and outage is None):
+        return ProgramFailure(said, FailureKind.AUTHENTICATION, status)
+    if outage is not None:
+        kind = FailureKind.RATE_LIMIT if outage.kind == "limit" else FailureKind.SERVER
+        return ProgramFailure(said, kind, status, outage)
+    return ProgramFailure(said, classify(status, said) if status else FailureKind.REJECTED, status)
 
 
 def prompt_of(messages: Sequence[Message]) -> tuple[str, str]:
@@ -330,9 +357,12 @@ class ProgramModel(LLM):
             case kind if kind in TRANSIENT:
                 after = f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
                 hint = "goal resume continues the run when the program answers again"
-                return ProviderUnavailable(f"{who} did not answer{after}: {kind}{status}: {said}", hint)
-        known = (hint for text, hint in self.preset.hints.items() if text.lower() in failure.message.lower())
-        return RequestRejected(f"{who} failed{status}: {said}", next(known, f"goal doctor {self.choice.name} tests it"))
+                known = failure.outage if isinstance(failure, ProgramFailure) else None
+                outage = replace(known or Outage("overload", str(kind)), was_retried=True)
+                message = f"{who} did not answer{after}: {kind}{status}: {said}"
+                return ProviderUnavailable(message, hint, outage=outage)
+        hints = (hint for text, hint in self.preset.hints.items() if text.lower() in failure.message.lower())
+        return RequestRejected(f"{who} failed{status}: {said}", next(hints, f"goal doctor {self.choice.name} tests it"))
 
     def _refuse_long(self, stdin: bytes, argv: Sequence[str]) -> None:
         """Raise ContextWindowExceeded for a prompt that the program would cut or refuse."""

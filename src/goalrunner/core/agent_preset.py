@@ -81,12 +81,6 @@ TEXT = "text"
 """The output format in which all output is the answer."""
 
 
-def _exit_code(text: str) -> str:
-    if not (text.isascii() and text.isdigit() and int(text) < 256):
-        raise ValueError('is not an exit code; write one in quotes: "41"')
-    return text
-
-
 class JudgeCommand(Frozen):
     """How an agent's program answers one question as a judge: a new process without tools, in a folder of its own, with
     the prompt on stdin. In the command, `{schema}` and `{system}` are replaced by the JSON Schema of the answer and the
@@ -114,8 +108,6 @@ class JudgeCommand(Frozen):
     """Variables that name a folder in place of the one at this path below HOME."""
     status: fields.OptionalLine = ""
     """Dotted key of the HTTP status of a failure in its output."""
-    exits: dict[Annotated[str, AfterValidator(_exit_code)], Annotated[int, Field(ge=400, le=599)]] = Field({})
-    """Exit code -> the HTTP status that it stands for."""
     unfit: tuple[fields.Text, ...] = ()
     """Texts of failures that mean an answer of another form."""
 
