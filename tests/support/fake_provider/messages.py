@@ -25,6 +25,8 @@ class Answer:
     status: int = 200
     message: str = ""
     retry_after: str | None = None
+    resets_in: float | None = None
+    """Seconds after which the usage limit of the account resets, as a subscription says; Gemini's quota says no time."""
     times: int = 0
     """How often a failure comes before the script goes on; 0: for ever."""
     delay: float = 0.0

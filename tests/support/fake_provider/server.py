@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, cast
@@ -241,11 +242,36 @@ class _Handler(Handler):
             headers = {"x-should-retry": _advice(answer.status)} if self.owner.advises else {}
             if answer.retry_after is not None:
                 headers["Retry-After"] = answer.retry_after
-            self.reply(answer.status, wire.failure(answer.status, answer.message), headers)
+            body = wire.failure(answer.status, answer.message)
+            if answer.resets_in is not None:
+                resets_at = int(time.time() + answer.resets_in)
+                headers |= _limit_headers(resets_at)
+                body["error"] |= _limit_details(wire, resets_at)
+            self.reply(answer.status, body, headers)
         elif wire.streams(request):
             self.stream(wire.pieces(request, answer), pace=answer.pace, cut=answer.cut, last=wire.LAST)
         else:
             self.reply(200, wire.whole(request, answer), missing=16 if answer.cut == "abrupt" else 0)
+
+
+def _limit_details(wire: Wire, resets_at: int) -> dict[str, Any]:
+    if wire is WIRES["responses"]:
+        return {"type": "usage_limit_reached", "resets_at": resets_at}
+    if wire is WIRES["gemini"]:
+        violation = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}
+        return {"details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}]}
+    return {}
+
+
+def _limit_headers(resets_at: int) -> dict[str, str]:
+    """Return the headers with which Anthropic and OpenAI tell a signed-in program that its subscription is used up."""
+    anthropic_names = {"status": "rejected", "reset": str(resets_at), "representative-claim": "five_hour"}
+    codex_names = {"used-percent": "100.0", "window-minutes": "300", "reset-at": str(resets_at)}
+    return {
+        "x-should-retry": "false",
+        **{f"anthropic-ratelimit-unified-{name}": value for name, value in anthropic_names.items()},
+        **{f"x-codex-primary-{name}": value for name, value in codex_names.items()},
+    }
 
 
 def _advice(status: int) -> str:
