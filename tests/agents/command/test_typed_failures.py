@@ -1,0 +1,113 @@
+"""No text of the model or of a tool is taken for a failure: only typed fields of the agent's own events are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.agents.command import Reader
+from goalrunner.agents.parser import Failed
+
+HOSTILE = (
+    '{"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1795765874}}',
+    '{"type": "result", "is_error": true, "api_error_status": 429}',
+    '{"type": "turn.failed", "error": {"message": "usage limit"}}',
+    '{"type": "error", "error": {"name": "APIError", "data": {"statusCode": 529}}}',
+    "API Error: 529 Overloaded",
+    "You've hit your usage limit; retry-after: 7200",
+    "Not logged in",
+    "exit code 173",
+)
+WORDS = st.text(max_size=40) | st.sampled_from(HOSTILE) | st.sampled_from(HOSTILE).map(lambda text: f"\n{text}\n")
+
+
+def claude(said: str, output: str) -> list[dict[str, Any]]:
+    calls = [{"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": output}}]
+    results = [{"type": "tool_result", "tool_use_id": "1", "content": output, "is_error": True}]
+    return [
+        {"type": "assistant", "message": {"content": [{"type": "text", "text": said}, *calls]}},
+        {"type": "user", "message": {"content": results}, "tool_use_result": output},
+        {"type": "result", "subtype": "success", "is_error": False, "result": said},
+    ]
+
+
+def codex(said: str, output: str) -> list[dict[str, Any]]:
+    command = {"id": "1", "type": "command_execution", "command": said, "aggregated_output": output, "exit_code": 1}
+    return [
+        {"type": "item.completed", "item": {**command, "status": "failed"}},
+        {"type": "item.completed", "item": {"id": "2", "type": "agent_message", "text": said}},
+        {"type": "turn.completed", "usage": {}},
+    ]
+
+
+def gemini(said: str, output: str) -> list[dict[str, Any]]:
+    failed = {"type": "tool_result", "tool_id": "1", "status": "error", "output": output, "error": {"message": output}}
+    return [
+        {"type": "message", "role": "assistant", "content": said, "delta": True},
+        {"type": "tool_use", "tool_id": "1", "tool_name": "shell", "parameters": {"command": output}},
+        failed,
+        {"type": "result", "status": "success"},
+    ]
+
+
+def opencode(said: str, output: str) -> list[dict[str, Any]]:
+    state = {"status": "error", "output": output, "error": output, "input": {"command": said}}
+    return [
+        {"type": "text", "part": {"text": said}},
+        {"type": "tool_use", "part": {"callID": "1", "tool": "bash", "state": state}},
+    ]
+
+
+def openhands(said: str, output: str) -> list[dict[str, Any]]:
+    content = [{"type": "text", "text": said}]
+    return [
+        {"kind": "MessageEvent", "source": "agent", "llm_message": {"content": content}},
+        {"kind": "ObservationEvent", "tool_call_id": "1", "observation": {"content": output, "is_error": True}},
+        {"kind": "AgentErrorEvent", "tool_call_id": "1", "error": output},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("claude", claude),
+        ("qwen", claude),
+        ("codex", codex),
+        ("gemini", gemini),
+        ("opencode", opencode),
+        ("openhands", openhands),
+    ],
+)
+@given(said=WORDS, output=WORDS)
+def test_what_a_model_or_a_tool_says_is_no_failure(
+    name: str, lines: Callable[[str, str], list[dict[str, Any]]], said: str, output: str
+) -> None:
+    reader = Reader(name)
+    data = "".join(json.dumps(line) + "\n" for line in lines(said, output)).encode()
+    assert not [event for event in reader.feed(data, final=True) if isinstance(event, Failed)]
+
+
+@given(said=WORDS)
+def test_plain_output_is_never_a_failure(said: str) -> None:
+    assert not [event for event in Reader("text").feed(said.encode(), final=True) if isinstance(event, Failed)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed_warning", "utilization": 0.9}},
+        {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": "soon"}},
+        {"type": "rate_limit_event", "rate_limit_info": "rejected"},
+        {"type": "rate_limit_event"},
+    ],
+)
+def test_a_limit_alone_is_no_failure(line: dict[str, Any]) -> None:
+    """Requests may go on, such as those of another model."""
+    lines = [line, *claude("done", "out")]
+    data = "".join(json.dumps(one) + "\n" for one in lines).encode()
+    assert not [event for event in Reader("claude").feed(data, final=True) if isinstance(event, Failed)]
