@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,8 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.event_log import read_records
-from tests.support.recordings import agent, recording, shell
+from goalrunner.records.run_folder import find_run
+from tests.support.recordings import agent, judge, recording, shell
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -131,3 +133,40 @@ async def test_a_run_whose_agent_falls_silent_after_the_fix_is_complete(place: P
     assert (outcome.status, outcome.iterations) == ("complete", 1)
     assert finished(outcome) == [("interrupted", "no output for 1 s")]
     assert outcome.duration < 10
+
+
+USED = {"input_tokens": 90, "output_tokens": 10, "cost_usd": 0.0}
+
+
+def spending(folder: Path, *more: dict[str, Any]) -> str:
+    """A model that makes `done` with its first call and goes on; each call uses 100 tokens."""
+    commands = ("touch done", "sleep 0", "sleep 0")
+    calls = (agent("", shell(command), usage=USED) for command in commands)
+    return recording(folder / "r.jsonl", *calls, agent("made it", usage=USED), *more)
+
+
+def test_a_turn_that_the_budget_cuts_is_checked(place: Path, tmp_path: Path) -> None:
+    conversation = chat_conversation(spending(tmp_path), workspace=place)
+    outcome = run_goal(conversation, goal(place, AgentConfig()), tokens=150, home=tmp_path / "home")
+    assert (outcome.status, outcome.iterations, outcome.labels) == ("complete", 1, ())
+    assert finished(outcome) == [("interrupted", "its budget is spent")]
+
+
+def test_a_spent_budget_allows_no_audit_of_green_validators(place: Path, tmp_path: Path) -> None:
+    conversation = chat_conversation(spending(tmp_path, judge()), workspace=place)
+    wanted = goal(place, AgentConfig())
+    outcome = run_goal(conversation, wanted, "agent", tokens=150, home=tmp_path / "home")
+    assert (outcome.status, outcome.stop_reason) == ("capped", "budget_exhausted")
+    assert "validators green, not audited" in outcome.labels
+    assert outcome.usage["agent"].tokens == 200
+    assert "judge" not in outcome.usage
+
+
+async def test_a_run_whose_last_check_was_red_goes_on_with_a_higher_limit(place: Path, tmp_path: Path) -> None:
+    line = "test -e begun && touch done && exit; touch begun; sleep 60"
+    hangs = AgentConfig(use="command", command=(line,))
+    options = RunOptions(home=tmp_path / "home")
+    capped = await session.arun(goal(place, hangs, timeout=3), options)
+    folder = find_run(options.home, capped.run_id)
+    outcome = await session.resume_run(folder, options, {"timeout": 60.0})
+    assert (capped.status, outcome.status, outcome.iterations) == ("capped", "complete", 2)

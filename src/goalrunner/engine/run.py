@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, timedelta
 from hashlib import sha256
@@ -367,7 +367,9 @@ class Run:
         """
         if end is not None and (self._turns.in_thread or not await self.tracker.has_changed()):
             return end
-        used = self._cut_usage(self.state, self.conversation.messages, self.recorder.has_session)
+        used: Mapping[events.Account, Usage] = {}  # a spent budget ends a turn between two calls
+        if end is None or end.stop_reason is not StopReason.BUDGET_EXHAUSTED:
+            used = self._cut_usage(self.state, self.conversation.messages, self.recorder.has_session)
         await self.finish_round(number, await self._turns.interrupted(ending, used))
         if end is not None:
             self._journal.lift_deadlines()
