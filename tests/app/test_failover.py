@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from goalrunner.app import session
 from goalrunner.app.readiness import readiness, run_notes
 from goalrunner.app.resolve import resolve
-from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_options import Callback, RunOptions
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome
@@ -312,3 +313,33 @@ async def test_the_next_agent_is_in_the_same_sandbox_and_sees_its_own_files_of_h
     assert str(user / ".second" / "key") in said[-1]
     assert str(user / ".first" / "key") not in said[-1]
     assert str(user / "cache") not in said[-1]
+
+
+def used_up(root: Path) -> Preset:
+    """An agent whose usage limit is reached, without a word about its end."""
+    limited = double(root, "first", 'say("usage", input=3, output=0, cost=0.1); rounds(); sys.exit(75)')
+    return limited.model_copy(update={"exit_codes": {75: "limit"}})
+
+
+async def test_a_limit_that_lasts_longer_than_the_goal_waits_leaves_the_round_to_the_next_agent(
+    tmp_path: Path,
+) -> None:
+    agents = {"first": used_up(tmp_path), "second": double(tmp_path, "second", WORKS)}
+    outcome, events = await run(goal(tmp_path, agents, wait=30.0), tmp_path)  # the first pause would last a minute
+    assert (outcome.status, switches(events)) == ("complete", [(1, "first", "second")]), outcome.message
+    assert not [event for event in events if event.type == "wait_started"]
+    assert [event.reason for event in events if event.type == "agent_switched"] == ["usage limit"]
+    assert {name: usage.tokens for name, usage in outcome.agent_usage.items()} == {"first": 3, "second": 15}
+
+
+async def test_a_limit_that_the_goal_waits_for_keeps_the_agent(tmp_path: Path) -> None:
+    agents = {"first": used_up(tmp_path), "second": double(tmp_path, "second", WORKS)}
+    seen: list[Any] = []
+    options = RunOptions(home=tmp_path / "home", observers=(Callback(seen.append),))
+    running = asyncio.ensure_future(session.arun(goal(tmp_path, agents, wait=90.0), options))
+    while not (running.done() or any(event.type == "wait_started" for event in seen)):
+        await asyncio.sleep(0.05)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert [event.reason for event in seen if event.type == "wait_started"] == ["usage limit"]
+    assert switches(seen) == []

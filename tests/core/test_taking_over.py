@@ -14,6 +14,7 @@ from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.core.waiting import SwitchAgent, Wait
+from goalrunner.engine.recorder import cut_calls
 from tests.support.folding import state_after
 
 DAY = 24 * 3600.0  # every event here happens at the beginning of 2026
@@ -117,6 +118,13 @@ def test_the_usage_of_an_interrupted_turn_is_unknown_for_the_agent_at_work_alone
     state = run_of(used(5), failed(), switched(1), heard()).replace(external=True)
     usage = outcome_of(state, lost=True).agent_usage
     assert (usage["a"].uncounted_calls, usage["b"].uncounted_calls) == (0, 1)
+
+
+def test_an_interrupted_first_turn_of_the_next_agent_is_not_estimated_from_turns_of_the_one_before() -> None:
+    before = run_of(used(5)).replace(external=True)
+    assert cut_calls(before.replace(awaiting="agent"), ())["agent"].tokens == 5
+    after = run_of(used(5), failed(), switched(1), heard()).replace(external=True)
+    assert cut_calls(after, ())["agent"].uncounted_calls == 1
 
 
 def test_the_label_names_the_agents_in_the_order_of_their_work() -> None:

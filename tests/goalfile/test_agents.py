@@ -49,7 +49,7 @@ def test_an_agent_that_comes_along_needs_nothing_but_its_name(name: str) -> None
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_presets_follow_the_rules_for_user_presets(name: str) -> None:
-    table = parser_class(name).preset.model_dump(exclude_defaults=True)
+    table = parser_class(name).preset.model_dump(mode="json", exclude_defaults=True)
     assert preset_of_text(tomli_w.dumps(table), name) == parser_class(name).preset
 
 
@@ -258,3 +258,48 @@ def test_a_preset_is_the_same_when_it_was_frozen(preset: Preset) -> None:
         workspace=WorkspaceConfig(path=str(Path.cwd().resolve())),
     )
     assert load_goal_text(dump_goal(goal), "frozen", {}, {}) == goal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'agent = ["claude", "codex"]',
+        '[agent]\nuse = ["claude", "codex"]\nmodel = "haiku"',
+        '[agent]\nuse = ["command", "codex"]\ncommand = "./fix.sh"',
+        'agent = ["a", "b"]\n[agents.a]\nargv = ["a", "b"]\nexit_codes = { 75 = "limit" }\n[agents.b]\nacp = ["c", "d"]',
+    ],
+)
+def test_a_list_of_agents_is_the_first_one_and_those_that_take_over(text: str) -> None:
+    goal = load_goal_text(f'objective = "x"\nvalidator = "true"\n{text}', "goal.toml", {}, {})
+    first, second = goal.agent.names
+    assert (goal.agent.use, goal.agent.fallbacks) == (first, (second,))
+    assert load_goal_text(dump_goal(goal), "frozen", {}, {}) == goal
+    assert Goal.model_validate(goal.model_dump()) == goal
+
+
+def test_a_list_of_one_agent_is_that_agent() -> None:
+    assert Goal(objective="x", agent=["claude"]) == Goal(objective="x", agent="claude")
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "names"),
+    [
+        (None, None, ("claude", "codex")),
+        ("gemini", None, ("gemini",)),
+        ("gemini, qwen", None, ("gemini", "qwen")),
+        (None, "qwen,codex", ("qwen", "codex")),
+        ("gemini", "qwen,codex", ("gemini",)),
+    ],
+)
+def test_options_and_variables_replace_the_whole_list(
+    option: str | None, variable: str | None, names: tuple[str, ...]
+) -> None:
+    text = 'objective = "x"\nvalidator = "true"\nagent = ["claude", "codex"]'
+    environ = {"GOAL_AGENT": variable} if variable else {}
+    assert load_goal_text(text, "goal.toml", {"agent.use": option}, environ).agent.names == names
+
+
+def test_what_is_written_for_the_program_of_the_first_agent_is_not_for_the_others() -> None:
+    config = AgentConfig(use=["claude", "codex"], model="haiku", args=("-x",), env={"A": "1"}, protocol="acp")
+    assert config.alone("claude") == config.model_copy(update={"fallbacks": ()})
+    assert config.alone("codex") == AgentConfig(use="codex", protocol="acp")

@@ -134,7 +134,7 @@ def open_run(
 
 def cut_usage(config: RunConfig, state: RunState, chat: Sequence[Message], has_session: bool) -> dict[Account, Usage]:
     """Return by account the estimated usage of a call that was cut. `has_session`: an external agent can resume its session."""
-    totals = config.agent.totals if config.agent and has_session else frozenset()
+    totals = config.agents[state.agent].totals if config.agents and has_session else frozenset()
     calls = cut_calls(state, chat, totals)
     for account, usage in calls.items():
         if usage.cost_usd is None and account in config.models:

@@ -310,6 +310,8 @@ def _switched(state: RunState, event: events.AgentSwitched) -> RunState:
         failure=None,
         failures=failures,
         given_up={**state.given_up, event.before: event.reason},
+        # The turn of an agent is estimated from its own turns alone.
+        last_call={account: usage for account, usage in state.last_call.items() if account != "agent"},
         labels=tuple(label for label in state.labels if not begins_with(label, Label.AGENTS)),
     )
     taken = taken.with_label(Label.AGENTS.about(", ".join((*taken.given_up, event.agent))))

@@ -283,6 +283,7 @@ class Run:
         )
         self._journal.append(event)
         self._journal.save()
+        self.recorder.has_session = False
         assert isinstance(self.conversation, Switching), "the goal has several agents"
         await self.conversation.switch(step.index)
 

@@ -264,7 +264,7 @@ def _plain(value: Any, redact: Callable[[str], str]) -> Any:
         case BaseModel():
             return _table(value, redact)
         case Mapping():
-            return {key: _plain(item, redact) for key, item in value.items() if item is not None}
+            return {str(key): _plain(item, redact) for key, item in value.items() if item is not None}
         case list() | tuple():
             return [_plain(item, redact) for item in value]
         case str():
