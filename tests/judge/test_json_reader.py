@@ -90,6 +90,7 @@ def test_harmless_departures_from_json_are_read(text: str, value: Json) -> None:
         "{\"a\": 1, // 'a': 2\n}",
         '{"a": 1,} {"a": 2,}',
         '{"a": 1,} and "a": 2',
+        '{"a": 1,} "b": 2}',
     ],
 )
 def test_what_is_cut_ambiguous_or_twice_is_refused(text: str) -> None:
@@ -142,6 +143,21 @@ def test_the_same_texts_are_read_for_opinions_and_reviews() -> None:
     assert review.quotes == {"hunk-1": ("be\nfriendly",)}
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"complete": true', '"complete": true, "complete": true,'),
+        ('"missing": ""\n}', '"missing": "", "blocked": "no key",\n}'),
+        ('"missing": ""\n}', '"missing": "",}\n"blocked": "no key"'),
+        ('"missing": ""\n}', '"missing": "",}\nblocked: "no key"}'),
+    ],
+)
+def test_a_key_that_is_there_twice_and_a_blocked_goal_are_not_complete(old: str, new: str) -> None:
+    assert old in WHOLE
+    with pytest.raises(UnreadableReplyError):
+        parse_reply(WHOLE.replace(old, new))
+
+
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -179,10 +195,8 @@ INCOMPLETE = [
     _incomplete(('"complete": true', '"complete": "false"')),
     _incomplete(('"complete": true', '"complete": False')),
     _incomplete(('"missing": ""\n}', '"missing": "the timing"\n}')),
-    _incomplete(('"missing": ""\n}', '"missing": "", "blocked": "no key"\n}')),
     WHOLE[:-2],
     WHOLE[: WHOLE.index('"score"')],
-    WHOLE.replace('"complete": true', '"complete": true, "complete": true'),
     WHOLE.replace(
         "\n  ],",
         ',\n    {"criterion": "it is fast", "satisfied": false, "evidence": [], "missing": "the timing"}\n  ],',

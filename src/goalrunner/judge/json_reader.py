@@ -114,8 +114,13 @@ class _LenientReader:
             tokens.append(_PYTHON_WORDS.get(words, words))
             if depth == 0:
                 read = _as_object(" ".join(tokens))
-                return None if read is None else (read, position)
+                return None if read is None or self._is_closed_again(position) else (read, position)
         return None
+
+    def _is_closed_again(self, end: int) -> bool:
+        """Return whether a closing brace follows the object, which then may have ended too early."""
+        following = self._text.find("{", end)
+        return "}" in self._text[end : following if following >= 0 else len(self._text)]
 
 
 def _as_object(text: str) -> dict[str, Any] | None:

@@ -94,7 +94,7 @@ _NOTHING = frozenset(
     {"", "none", "n/a", "na", "null", "nothing", "nothing missing", "nothing is missing", "nothing remains"}
 )
 _NOT_BLOCKED = _NOTHING | {"no", "false", "not blocked"}
-_OF_VERDICT = re.compile(r'"(?:criteria|complete|score)"\s*:')
+_OF_VERDICT = re.compile(r'"(?:criteria|complete|score|missing|blocked)"\s*:')
 
 
 def parse_reply(text: str) -> JudgeOutcome:
