@@ -97,6 +97,40 @@ def test_plain_output_is_never_a_failure(said: str) -> None:
     assert not [event for event in Reader("text").feed(said.encode(), final=True) if isinstance(event, Failed)]
 
 
+def refused(status: object, **headers: object) -> dict[str, Any]:
+    """Return what opencode prints after a request that its provider refused."""
+    data = {"message": "no", "statusCode": status, "isRetryable": True, "responseHeaders": headers}
+    return {"type": "error", "sessionID": "s", "error": {"name": "APIError", "data": data}}
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "reason", "has_reset"),
+    [
+        (refused(429), "limit", "429 rate limit", False),
+        (refused(429, **{"retry-after": "7200"}), "limit", "429 rate limit", True),
+        (refused(429, **{"retry-after": 7200}), "limit", "429 rate limit", False),
+        (refused(429, **{"x-ratelimit-reset-tokens": "6m0s"}), "limit", "429 rate limit", True),
+        (refused(503, **{"x-ratelimit-reset-tokens": "6m0s"}), "overload", "503 server error", False),
+        (refused(503, **{"retry-after": "60"}), "overload", "503 server error", True),
+    ],
+)
+def test_the_status_and_headers_of_opencode_are_typed(
+    line: dict[str, Any], kind: str, reason: str, has_reset: bool
+) -> None:
+    _, failed = Reader("opencode").feed(json.dumps(line).encode() + b"\n")
+    assert isinstance(failed, Failed)
+    assert failed.outage is not None
+    assert (failed.outage.kind, failed.outage.reason) == (kind, reason)
+    assert (failed.outage.resets_at is not None) == has_reset
+
+
+@pytest.mark.parametrize(("status", "obstacle"), [(401, "sign_in"), (402, "refused"), (404, "refused"), (400, None)])
+def test_another_status_of_opencode_does_not_pass(status: int, obstacle: str | None) -> None:
+    _, failed = Reader("opencode").feed(json.dumps(refused(status)).encode() + b"\n")
+    assert isinstance(failed, Failed)
+    assert (failed.outage, failed.obstacle) == (None, obstacle)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from goalrunner.agents.command import Reader
 from goalrunner.agents.parser import CallFinished, CallStarted, SessionStarted, StreamEvent, Text, UsageReported
 from goalrunner.agents.turn import CommandTurn, usage_delta
 from goalrunner.core.outcome import Usage
@@ -72,6 +74,54 @@ async def test_a_session_is_written_at_once_with_what_was_used_before(tmp_path: 
     await turn.add(UsageReported(5, 5, 1.0, cumulative=True))
     await turn.end()
     assert [session.total.tokens for session in recorder.sessions] == [0, 10]
+
+
+@pytest.mark.parametrize("version", ["197", "290", "332"])
+async def test_dollars_of_claude_add_up_over_rounds_in_each_version(tmp_path: Path, version: str) -> None:
+    """197 reports the usage of the process, 290 that of the session, and 332 that since the last result."""
+    samples = {"197": ("197_round", "197_resume"), "290": ("290_round", "290_resume"), "332": ("round", "resume")}
+    recorder, session, reported = MemoryRecorder(tmp_path), None, []
+    for sample in samples[version]:
+        turn = CommandTurn("claude", recorder, [], session)
+        data = (Path(__file__).parent / f"samples/claude_{sample}.jsonl").read_bytes()
+        for event in Reader("claude").feed(data, final=True):
+            await turn.add(event)
+        await turn.end()
+        turn.settle()
+        session = turn.session
+        reported.append(json.loads(data.splitlines()[-1])["total_cost_usd"])
+    used = total(recorder)
+    assert used.cost_usd == pytest.approx(sum(reported) if version == "197" else reported[-1])
+    assert (used.input_tokens, used.output_tokens) == ((50, 25) if version == "197" else (40, 20))
+    assert (used.calls, used.uncounted_calls) == (2, 0)
+
+
+async def test_results_of_one_process_are_not_counted_twice(tmp_path: Path) -> None:
+    models = {"m": {"inputTokens": 10, "outputTokens": 5, "costUSD": 0.5}}
+    twice = {"m": {"inputTokens": 30, "outputTokens": 9, "costUSD": 0.75}}
+    lines = [{"type": "result", "modelUsage": models}, {"type": "result", "modelUsage": twice}]
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    _, recorder = await turned(tmp_path, *Reader("claude").feed(data, final=True))
+    assert total(recorder) == Usage(input_tokens=30, output_tokens=9, cost_usd=0.75, calls=2)
+
+
+async def test_an_unknown_version_is_never_counted_too_low(tmp_path: Path) -> None:
+    """Without a version, totals of a session are taken for those of the process: too high, not too low."""
+    recorder, session = MemoryRecorder(tmp_path), None
+    for cost in (0.5, 0.75):
+        turn = CommandTurn("claude", recorder, [], session)
+        models = {"m": {"inputTokens": 1, "outputTokens": 1, "costUSD": cost}}
+        lines = [
+            {"type": "system", "subtype": "init", "session_id": "s", "claude_code_version": "next"},
+            {"type": "assistant", "message": {"content": [{"type": "text", "text": "Done."}]}},
+            {"type": "result", "modelUsage": models},
+        ]
+        for event in Reader("claude").feed("".join(json.dumps(line) + "\n" for line in lines).encode(), final=True):
+            await turn.add(event)
+        await turn.end()
+        turn.settle()
+        session = turn.session
+    assert total(recorder).cost_usd == 1.25
 
 
 TOKENS = UsageReported(5, 5, 0.0, dollars=False)
