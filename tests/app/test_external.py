@@ -195,7 +195,7 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(place: Path, tm
 
 async def test_the_model_of_an_external_agent_cannot_be_the_judge(place: Path, tmp_path: Path) -> None:
     wanted = goal(place, AgentConfig(use="command", command=("true",)), judge=JudgeConfig("agent"))
-    with pytest.raises(UsageError, match="does not share its model"):
+    with pytest.raises(UsageError, match="cannot be the judge"):
         await session.arun(wanted, RunOptions(home=tmp_path / "home"))
 
 
