@@ -151,8 +151,8 @@ def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
         case events.CritiqueFinished(score=float() as score):
             yield StepLine(event.account, subject=figures.score(score), remark=event.feedback)
         case events.AuditFailed():
-            said = f"it said: {quoted(one_line(event.answer))}" if event.answer else ""
-            yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail, said))))
+            said = f" It said: {quoted(one_line(event.answer))}" if event.answer else ""
+            yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail))) + said)
         case events.ChecksReviewed():
             yield from _review_lines(event)
         case events.ConfirmationRecorded(confirmed=True):
