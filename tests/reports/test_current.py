@@ -6,7 +6,7 @@ from pathlib import Path
 
 from goalrunner.core import events
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import CommandEnded, CommandStarted, RetryScheduled
+from goalrunner.core.ports import AgentSilent, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports.current import Current, output_tail
 from goalrunner.reports.narrative import Narrative
@@ -100,6 +100,14 @@ def test_an_external_agent_is_working_and_nothing_is_claimed_about_its_model() -
     current = following(Clock(), told_run.created(), started, *begun)
     assert shown(current) == ("agent", "working", "")
     assert current.totals().endswith("tokens unknown · cost unknown")
+
+
+def test_the_silence_of_an_agent_is_shown_until_it_ends() -> None:
+    current = waiting(Clock())
+    current.on_activity(AgentSilent(720.0, 900.0))
+    assert shown(current) == ("agent", "no output for 12 min", "the turn ends after 15 min")
+    current.on_activity(AgentSilent(0.0, 900.0))
+    assert shown(current)[1] == "waiting for the model"
 
 
 def test_only_the_end_of_a_large_output_is_read_and_a_progress_bar_is_its_last_state(tmp_path: Path) -> None:
