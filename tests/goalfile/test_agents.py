@@ -85,6 +85,12 @@ PRESET = Preset(
 )
 
 
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_goal_with_a_copy_of_a_built_in_preset_is_frozen_and_read_again(name: str) -> None:
+    goal = Goal(objective="x", validator="y", agent={"use": "mine"}, agents={"mine": parser_class(name).preset})
+    assert load_goal_text(dump_goal(goal), "frozen", {}, {}).agents == goal.agents
+
+
 @pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "HOME"])
 def test_a_file_of_the_user_s_is_an_agent_and_becomes_part_of_the_goal(tmp_path: Path, variable: str) -> None:
     folder = tmp_path / ("goal" if variable == "XDG_CONFIG_HOME" else ".config/goal") / "agents"
