@@ -113,6 +113,15 @@ def wait_began(goal: Goal) -> int:
     return place
 
 
+def test_the_usage_of_a_run_that_is_killed_while_it_waits_is_known(limited: Goal) -> None:
+    process = waiting(limited, HOUR)
+    process.kill()
+    process.communicate()
+    lost = json.loads(limited.command("status", "--json").out)
+    assert (lost["status"], lost["cost_usd"], lost["uncounted_calls"]) == ("lost", 0.0, 0)
+    assert "waiting" not in limited.command("list").out
+
+
 def waiting(goal: Goal, seconds: float) -> subprocess.Popen[str]:
     """Return a real `goal run` that waits."""
     resets_after(goal, seconds)

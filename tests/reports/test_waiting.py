@@ -13,13 +13,15 @@ from goalrunner.core import events
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.reports import figures
+from goalrunner.reports.current import Current
 from goalrunner.reports.layout import laid_out
+from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.status import closing_lines, next_steps, status_lines
 from goalrunner.reports.tables import listing_text
 from tests.reports.test_current import Clock, following, shown
 from tests.support import told_run
-from tests.support.told_run import feed, outcome, state_of, summary
+from tests.support.told_run import feed, numbered, outcome, state_of, summary
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 UNTIL = "2026-11-21T12:13:00+00:00"
@@ -118,9 +120,15 @@ def test_the_live_view_counts_down_and_the_active_time_stands_still() -> None:
 
 
 def test_after_a_wait_the_agent_is_at_work() -> None:
+    clock, narrative = Clock(), Narrative()
+    current = Current(narrative, clock)
     begun = (told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    current = following(Clock(), *begun, failed(), wait(), events.WaitEnded())
-    assert shown(current)[0] == "agent"
+    for record in numbered(*begun, failed(), wait(), events.WaitEnded()):
+        narrative.lines_of(record)
+        current.follow(record)
+        clock.now += 100
+    [item] = current.running()
+    assert (item.step.name, item.seconds) == ("agent", 100)
 
 
 def test_status_and_list_say_what_a_run_waits_for() -> None:

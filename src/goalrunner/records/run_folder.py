@@ -359,6 +359,8 @@ def _recorded_workspace(folder: RunFolder) -> str:
 
 def _lost(summary: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of a run whose process is gone: a last call may have no record."""
+    if summary.get("waits_for"):  # no call runs during a wait
+        return {"status": "lost"}
     counted, tokens = summary.get("uncounted_calls"), summary.get("tokens")
     uncounted = counted + 1 if isinstance(counted, int) else 1
     return {"status": "lost", "uncounted_calls": uncounted, "tokens": tokens or None, "cost_usd": None}

@@ -124,7 +124,7 @@ class Current:
             step = _step_after(event, self._step)
             if isinstance(event, events.WaitEnded):
                 step = _AGENT if state is not None and state.phase is Phase.WORKING else None
-            if step is not self._step:
+            if step is not self._step or isinstance(event, events.WaitEnded):
                 self._step, self._since, self._retry = step, now, None
             self._at, self._silence = now, None
             match event:

@@ -150,7 +150,7 @@ def _run_row(summary: RunSummary, now: datetime, *, with_workspace: bool) -> dic
         cost = cost.replace(figures.UNKNOWN_COST, _UNKNOWN).replace("at least ", ">= ")
     row = {
         "RUN": printable_line(summary.run_id),
-        "STATUS": "waiting" if summary.waits_for else printable_line(summary.status),
+        "STATUS": "waiting" if _waits(summary) else printable_line(summary.status),
         "ROUNDS": str(summary.checked_rounds) if limit is None else f"{summary.checked_rounds}/{limit}",
         "SCORE": "-" if summary.score is None else figures.score(summary.score),
         "TOKENS": tokens,
@@ -176,10 +176,15 @@ def old_run_line(run: OldRun) -> str:
     return "  ".join(filter(None, parts))
 
 
+def _waits(summary: RunSummary) -> bool:
+    """Return whether a run waits for a limit to reset; its process may be gone."""
+    return bool(summary.waits_for) and summary.status == RUNNING
+
+
 def waiting_line(summary: RunSummary, now: datetime) -> str:
     """Return a line for a list of runs with what a run waits for; empty if it does not wait."""
     run = printable_line(summary.run_id)
-    if summary.waits_for:
+    if _waits(summary):
         return f"{run} {printable_line(status_text(summary, now))}"
     if summary.status == RUNNING:
         return ""
