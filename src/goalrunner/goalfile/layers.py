@@ -307,7 +307,7 @@ def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
         remedy = f"did you mean {quoted(near)}?"
         spot.source.problems.excused.add((*table.path, near))
     else:
-        remedy = f"valid: {', '.join(sorted(valid))}"
+        remedy = f"valid: {', '.join(sorted(valid))}" if valid else "its keys are whole numbers"
     where = f" in {table.header}" if table.path else ""
     spot.wrong_key(f"unknown key {quoted(key)}{where}; {remedy}")
 
@@ -332,4 +332,5 @@ def _keys(model: type[BaseModel], path: Key) -> set[str]:
             node = arguments[-1] if arguments and isinstance(step, int) == (get_origin(node) is tuple) else None
     if isinstance(node, type) and issubclass(node, BaseModel):
         return {*written_keys(node), *(SHORT_KEYS if node is Goal else ())}
-    return set(get_args(get_args(node)[0])) if get_origin(node) is dict else set()
+    choices = get_args(get_args(node)[0]) if get_origin(node) is dict else ()
+    return {choice for choice in choices if isinstance(choice, str)}
