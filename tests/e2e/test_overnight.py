@@ -206,6 +206,17 @@ def test_the_next_agent_takes_over_where_waiting_cannot_help(night: Night, reaso
     assert "agents: claude, codex" in night.outcome["labels"]
 
 
+def test_the_agent_that_took_over_waits_for_its_own_limit(night: Night) -> None:
+    night.agent([limit(WEEK, "seven_day")])
+    codex = night.agent([limit(3)], [FIX, FIXED], name="codex")
+    night.write(agent='agent = ["claude", "codex"]')
+    ended = night.goal("run")
+    assert ended.code == 0, ended
+    assert night.how == ("complete", "satisfied", 1)
+    assert [wait.kind for wait in night.events(events.WaitStarted)] == ["limit"]
+    assert len(codex.asked) == 2
+
+
 def test_a_run_killed_while_it_waits_waits_on_and_counts_nothing_twice(night: Night) -> None:
     claude = night.agent([limit(8)], [FIX, FIXED])
     night.write('timeout = "1m"', agent='agent = "claude"\n[budget]\ntokens = 500')

@@ -171,25 +171,31 @@ class Codex:
                 return 0
             case "limit":
                 resets_at = int(time.time() + move["seconds"])
-                self._keep({"primary": {"used_percent": 100.0, "window_minutes": 300, "resets_at": resets_at}})
                 when = datetime.fromtimestamp(resets_at)  # noqa: DTZ006 - as the program prints it
-                return self._failed(f"You’ve hit your usage limit. Try again at {when:%-I:%M %p}.")
+                message = f"You’ve hit your usage limit. Try again at {when:%-I:%M %p}."
+                window = {"used_percent": 100.0, "window_minutes": 300, "resets_at": resets_at}
+                return self._failed(message, "usage_limit_exceeded", {"limit_id": "codex", "primary": window})
             case "overloaded":
-                return self._failed("unexpected status 503 Service Unavailable: Overloaded, url: http://127.0.0.1/v1")
+                message = "unexpected status 503 Service Unavailable: Overloaded, url: http://127.0.0.1/v1/responses"
+                return self._failed(message, {"http_connection_failed": {"http_status_code": 503}})
             case name:
-                return self._failed(str(name))
+                return self._failed(str(name), "other")
 
-    def _keep(self, limits: dict[str, Any]) -> None:
+    def _failed(self, message: str, kind: Any, limits: dict[str, Any] | None = None) -> int:
+        """End with a message; what it means is in the session file alone."""
+        self._print("error", message=message)
+        self._print("turn.failed", error={"message": message})
         day = datetime.now(UTC)
         folder = Path(os.environ.get("CODEX_HOME") or Path(os.environ["HOME"], ".codex"), f"sessions/{day:%Y/%m/%d}")
         folder.mkdir(parents=True, exist_ok=True)
-        payload = {"type": "token_count", "info": None, "rate_limits": {"limit_id": "codex", **limits}}
-        line = json.dumps({"timestamp": day.isoformat(), "type": "event_msg", "payload": payload})
-        (folder / f"rollout-{day:%Y-%m-%dT%H-%M-%S}-{self.session}.jsonl").write_text(line + "\n")
-
-    def _failed(self, message: str) -> int:
-        self._print("error", message=message)
-        self._print("turn.failed", error={"message": message})
+        payloads = [
+            {"type": "task_started", "turn_id": "t"},
+            {"type": "token_count", "info": None, "rate_limits": limits},
+            {"type": "task_complete", "turn_id": "t", "error": {"message": message, "codex_error_info": kind}},
+        ]
+        entries = [{"timestamp": day.isoformat(), "type": "event_msg", "payload": payload} for payload in payloads]
+        with (folder / f"rollout-{day:%Y-%m-%dT%H-%M-%S}-{self.session}.jsonl").open("a") as file:
+            file.writelines(json.dumps(entry) + "\n" for entry in entries)
         return 1
 
     def _print(self, kind: str, **fields: Any) -> None:
