@@ -223,6 +223,22 @@ async def test_a_record_of_an_earlier_process_counts(programs: Programs) -> None
         await resumed.complete(MESSAGES, schema=SCHEMA)
 
 
+async def test_a_file_above_the_empty_folder_ends_its_answers(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    install(programs, "claude", ANSWER)
+    judge = model(programs, "claude")
+    assert (await judge.complete(MESSAGES)).text
+    added = folder / ".claude" / "settings.json"
+    added.parent.mkdir()
+    added.write_text("{}")
+    with pytest.raises(JudgeChanged, match=str(added)):
+        await judge.complete(MESSAGES)
+
+
 def test_a_variable_moves_the_watched_files(programs: Programs, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

@@ -45,6 +45,21 @@ async def test_an_agent_that_falls_silent_is_ended(tmp_path: Path, recorder: Mem
     assert [run.ending for run in recorder.runs] == ["cut"]
 
 
+async def test_a_call_without_a_result_does_not_keep_a_turn_that_is_over(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    call = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "sleep 9 &"}}
+    body = f"""
+    say("assistant", message={{"content": [{call}]}})
+    say("result", is_error=False, result="done")
+    time.sleep(8642)
+    """
+    chosen = preset(tmp_path, body).model_copy(update={"stream": "claude"})
+    silent = replace(agent(tmp_path, chosen), idle_timeout=1.0)
+    with pytest.raises(TurnCut, match="no output for 1 s"):
+        await CommandConversation(silent, ProcessLauncher()).send("do it", recorder)
+
+
 WAITING = {
     "an open call": 'say("call", id="1", tool="Bash", command="sleep")\ntime.sleep(2.5)\nsay("result", id="1", output="")\n',
     "a busy child": textwrap.dedent(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.core.decision import AskJudge, RunRound, Step, Validate, decide
+from goalrunner.core.decision import AskApproval, AskJudge, RunRound, Step, Validate, decide
 from goalrunner.core.events import (
+    ApprovalRecorded,
+    ApprovalRequested,
     AuditStarted,
     ChangedChecks,
     Event,
@@ -19,6 +21,7 @@ from goalrunner.core.events import (
     ValidatorsFinished,
     VerdictRecorded,
 )
+from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.labels import Label
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.summary import outcome_of
@@ -77,6 +80,14 @@ def test_a_review_by_a_person_is_named_at_the_end() -> None:
     assert step.message.startswith(
         f"{REACHED.message}\nthe validators pass, but this has to be reviewed: checks changed"
     )
+
+
+def test_a_refused_completion_begins_no_round_after_a_limit() -> None:
+    guarded = ALONE.model_copy(update={"approvals": Approvals(require=("complete",), on_deny="continue")})
+    asked = ApprovalRequested(approval_id="a1", kind="complete", action="complete: x", rule="r")
+    denied = ApprovalRecorded(approval_id="a1", decision="denied", by="ann", reason="no")
+    assert isinstance(decide(state_after(guarded, *CUT, checked())), AskApproval)
+    assert decide(state_after(guarded, *CUT, checked(), asked, denied)) == REACHED
 
 
 def test_a_run_that_is_resumed_after_a_limit_begins_a_round_whose_prompt_names_the_cut() -> None:

@@ -58,6 +58,11 @@ def seconds_waited(number: int, **changes: Any) -> tuple[str, float] | None:
         # A time that is over or too far away is not believed.
         ({"resets_at": later(seconds=-1)}, 1, ("limit", 60.0)),
         ({"resets_at": later(days=9)}, 3, ("limit", 240.0)),
+        # A limit that goes on after its reset is not asked about every second.
+        ({"resets_at": later(seconds=1)}, 1, ("limit", 1.0)),
+        ({"resets_at": later(seconds=1)}, 2, ("limit", 60.0)),
+        ({"resets_at": later(seconds=1)}, 4, ("limit", 240.0)),
+        ({"resets_at": later(hours=2)}, 4, ("limit", 2 * HOUR)),
         # Without a known end, each wait is twice as long as the last.
         ({}, 1, ("limit", 60.0)),
         ({}, 2, ("limit", 120.0)),

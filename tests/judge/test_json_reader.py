@@ -88,6 +88,7 @@ def test_harmless_departures_from_json_are_read(text: str, value: Json) -> None:
         '{"a": 1, /* "a": 2 */}',
         '{"a": 1, # "b": 2\n}',
         "{\"a\": 1, // 'a': 2\n}",
+        '{"a": 1, //' + "x" * 2_000 + '"b": 2\n}',
         '{"a": 1,} {"a": 2,}',
         '{"a": 1,} and "a": 2',
         '{"a": 1,} "b": 2}',

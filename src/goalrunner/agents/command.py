@@ -198,7 +198,7 @@ class CommandConversation(ExternalConversation):
         signs = LifeSigns(
             written=lambda: written_to(output, errors),
             processor_time=lambda: clocks[-1]() if clocks else 0.0,
-            is_waiting=lambda: turn.has_open_call,
+            is_waiting=lambda: turn.has_open_call and not turn.has_ended,
         )
         process = asyncio.ensure_future(
             self._launcher.launch(

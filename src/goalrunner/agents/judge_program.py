@@ -209,9 +209,13 @@ def watched_files(preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def watched_paths(preset: Preset, environ: Mapping[str, str]) -> list[Path]:
-    """Return the watched paths, which may not exist. A variable may name a folder in place of one below HOME."""
+    """Return the watched paths, which may not exist. A variable may name a folder in place of one below HOME.
+
+    Some programs look for the same files in the folders above the one in which they run.
+    """
     home = Path(environ.get("HOME") or "/")
-    paths = []
+    temporary = Path(os.path.realpath(tempfile.gettempdir()))
+    paths = [folder / name for folder in (temporary, *temporary.parents) for name in preset.judge.watched]
     for name in preset.judge.watched:
         path = home / name
         for variable, folder in preset.judge.folders.items():

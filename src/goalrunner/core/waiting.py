@@ -98,8 +98,20 @@ def _wait_after(failure: Failure) -> Wait | None:
     if number <= len(pauses):
         until = at + timedelta(seconds=pauses[number - 1])
         return Wait(failure.account, "retry", failure.reason, until, number)
-    pause = min(timedelta(minutes=2 ** min(number - len(pauses) - 1, 10)), LONGEST_PAUSE)
-    return Wait(failure.account, "limit", failure.reason, _reset_of(failure) or at + pause, number)
+    earlier = number - len(pauses) - 1  # waits in a row
+    resets_at = _reset_of(failure)
+    if resets_at is None:
+        until = at + _pause(earlier)
+    elif earlier > 0:  # the time that an earlier failure named was not the end of the limit
+        until = max(resets_at, at + _pause(earlier - 1))
+    else:
+        until = resets_at
+    return Wait(failure.account, "limit", failure.reason, until, number)
+
+
+def _pause(earlier: int) -> timedelta:
+    """Return the wait for a limit whose end is not known, after so many waits in a row."""
+    return min(timedelta(minutes=2 ** min(earlier, 10)), LONGEST_PAUSE)
 
 
 def _reset_of(failure: Failure) -> datetime | None:

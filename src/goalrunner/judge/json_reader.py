@@ -19,7 +19,7 @@ _LENIENTLY = 5 * LIMIT
 """Characters that are read although they are not JSON, those that are read again included."""
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _TOKEN = re.compile(
-    r"""\s*(?: (?P<comment> (?:// | \#)[^\n]{0,2000} | /\*.{0,2000}?\*/ )
+    r"""\s*(?: (?P<comment> (?:// | \#)[^\n]{0,2000}(?![^\n]) | /\*.{0,2000}?\*/ )
     | (?P<string> "[^"\\]*(?:\\.[^"\\]*)*" )
     | (?P<open> [{\[] ) | (?P<close> [}\]] ) | (?P<between> [,:] )
     | (?P<word> [\w.+-]+ ) )""",
