@@ -160,3 +160,10 @@ def test_a_time_that_is_over_is_not_shown() -> None:
         summary(status="failed", stop_reason="agent_failed", resume_at=UNTIL.replace("2026", "2020"))
     )
     assert "try again" not in laid_out(next_steps(over))
+
+
+def test_a_cancelled_run_has_no_time_to_try_again() -> None:
+    final = summary(status="cancelled", stop_reason="cancelled", resume_at=UNTIL.replace("2026", "2999"))
+    assert "try again" not in laid_out(next_steps(RunSummary.read(final)))
+    stopped = summary(status="cancelled", stop_reason="interrupted", resume_at=UNTIL.replace("2026", "2999"))
+    assert "try again" in laid_out(next_steps(RunSummary.read(stopped)))

@@ -249,7 +249,8 @@ def next_steps(summary: RunSummary) -> Iterator[Fact]:
     """Yield a line for each command; none after a complete run."""
     if summary.run_id and summary.status != "complete":
         now = datetime.now(UTC)
-        if summary.status != RUNNING and _is_ahead(summary.resume_at, now):
+        can_resume = summary.status != RUNNING and summary.stop_reason != "cancelled"
+        if can_resume and _is_ahead(summary.resume_at, now):
             yield Fact("try again", f"at {figures.time_ahead(summary.resume_at, now)}")
         for label, command in list(_commands(summary)) or [("details", f"goal show {summary.run_id}")]:
             yield Fact(label, command, whole=True)
