@@ -171,6 +171,28 @@ def test_a_limit_beyond_the_longest_wait_ends_the_run_with_its_time_and_what_to_
     assert len(claude.asked) == 1
 
 
+def test_work_that_is_done_when_a_long_limit_is_reached_is_checked(night: Night) -> None:
+    claude = night.agent([FIX, limit(WEEK, "seven_day")])
+    night.write()
+    ended = night.goal("run")
+    assert ended.code == 0, ended
+    assert night.how == ("complete", "satisfied", 1)
+    assert len(claude.asked) == 1
+    assert "turn ended: usage limit, seven days" in ended.out
+
+
+def test_work_that_is_not_done_when_a_long_limit_is_reached_can_be_continued(night: Night) -> None:
+    claude = night.agent([work("echo note > notes.txt"), limit(WEEK, "seven_day")], [FIX, FIXED])
+    night.write()
+    ended = night.goal("run")
+    assert ended.code == 4, ended
+    assert night.how == ("failed", "agent_failed", 1)
+    assert "try again" in ended.out
+    assert night.goal("resume").code == 0
+    assert night.how == ("complete", "satisfied", 2)
+    assert "usage limit, seven days" in claude.asked[1]["prompt"]
+
+
 def test_without_a_wait_a_limit_ends_the_run_at_once(night: Night) -> None:
     claude = night.agent([limit(2)], [FIX, FIXED])
     night.write("wait = 0")

@@ -169,7 +169,7 @@ async def test_a_conversation_that_can_resume_goes_on_with_its_turn(tmp_path: Pa
 
 
 async def test_what_an_earlier_process_left_is_reported_once(tmp_path: Path) -> None:
-    conversation = Resuming(used_up(), used_up(), "done")
+    conversation = Resuming(used_up(), "done")
     run = bench(tmp_path, conversation)
     left = Unfinished(cut={"c1": ("shell", "make")})
     run.run.resumption.unfinished = left
@@ -182,7 +182,7 @@ async def test_what_an_earlier_process_left_is_reported_once(tmp_path: Path) -> 
     ):
         run.run._journal.append(event)
     assert (await run.drive()).passed
-    assert conversation.resumed == [("", left), ("", Unfinished()), ("", Unfinished())]
+    assert conversation.resumed == [("", left), ("", Unfinished())]
 
 
 async def test_the_judge_is_asked_again_after_a_wait(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ class Claude(AgentParser):
             case "assistant", _ if line.get("is_api_error_message") is True:
                 self._error = text(line.get("error"))  # the result repeats the message
             case "assistant", _:
+                self._error = ""  # an earlier error, such as one of a subagent, did not end the turn
                 yield from self._said(line)
             case "user", _:
                 for block in items(at(line, "message", "content")):

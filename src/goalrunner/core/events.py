@@ -707,6 +707,8 @@ class LimitReached(Frozen):
     type: Literal["limit_reached"] = "limit_reached"
     end: RunEnded
     """How the run ends if that check does not prove the goal."""
+    resets_at: str = ""
+    """When the limit resets (ISO 8601), if it is one of the agent, and that is known."""
 
 
 class WorkFailed(Frozen):

@@ -146,7 +146,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.SecretsReplaced():
             return state.replace(redacted=dict(Counter(state.redacted) + Counter(event.counts)))
         case events.LimitReached():
-            return state.replace(limit=event.end, wait=None, failure=None)
+            return state.replace(limit=event.end, resets_at=event.resets_at, wait=None, failure=None)
         case events.WorkFailed():
             return _failed(state, event, record.at)
         case events.WaitStarted():
@@ -227,6 +227,7 @@ def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
         obstacles=0,
         **_wait_resumed(state, event.plan, at),
         limit=None,
+        resets_at="",
         resumes=state.resumes + 1,
         # If the run had ended, a person decided to go on, and another agent may take over again.
         switched=state.switched and state.phase is not Phase.ENDED,

@@ -318,6 +318,8 @@ class RunState(Frozen):
     """Of a run with several agents: the usage by name."""
     limit: RunEnded | None = None
     """How a limit ends the run after one last check of what is there; None: no limit was reached."""
+    resets_at: str = ""
+    """When that limit resets (ISO 8601); empty if that is not known, or it does not reset."""
 
     def replace(self, **changes: Any) -> RunState:
         """Return the state with other fields."""

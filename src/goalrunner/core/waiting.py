@@ -126,5 +126,7 @@ def resume_at(state: RunState) -> str:
     """Return when the work goes on, or could go on if the run had not ended (ISO 8601); empty if that is not known."""
     if state.wait is not None:
         return state.wait.until if state.wait.kind == "limit" else ""
-    resets_at = _reset_of(state.failure) if state.failure is not None else None
+    if state.failure is None:
+        return state.resets_at
+    resets_at = _reset_of(state.failure)
     return resets_at.astimezone(UTC).isoformat() if resets_at is not None else ""

@@ -35,6 +35,7 @@ from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.user_messages import LONGEST_USER_TEXT
+from goalrunner.core.waiting import resume_at
 from goalrunner.engine.approvals import ApprovalGate
 from goalrunner.engine.checks import Checks, InterruptedByValidatorError
 from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
@@ -328,10 +329,28 @@ class Run:
                 self._journal.append(events.NoteAdded(note=note))
 
     async def _loop(self) -> events.RunEnded:
-        while isinstance(step := await self.advance(), decision.RunRound):
-            if (end := await self._round(step)) is not None:
+        while True:
+            step = await self.advance()
+            end = await self._round(step) if isinstance(step, decision.RunRound) else await self._checked_end(step)
+            if end is not None:
                 return end
-        return step
+
+    async def _checked_end(self, end: events.RunEnded) -> events.RunEnded | None:
+        """Return the end of the run; None if what an agent has changed that cannot go on has to be checked before."""
+        failure = self.state.failure
+        if failure is None or failure.account != "agent" or not await self._has_work():
+            return end
+        resets_at = resume_at(self.state)
+        await self.recorder.interrupt_calls()
+        await self.finish_round(self.state.round, RoundReply("", "interrupted", ending=failure.reason))
+        self._journal.lift_deadlines()
+        self._journal.append(events.LimitReached(end=end, resets_at=resets_at))
+        return None
+
+    async def _has_work(self) -> bool:
+        """Return whether a turn that was cut has changed files, and its agent does not work any more."""
+        in_turn = self.state.phase is Phase.WORKING and not self._turns.in_thread
+        return in_turn and await self.tracker.has_changed()
 
     async def _round(self, brief: decision.RunRound) -> events.RunEnded | None:
         """Let the agent work; continue a turn that was interrupted if its prompt was sent.
@@ -366,7 +385,7 @@ class Run:
 
         Such a run ends after a last check of what is there. Return `end` if there is nothing to check.
         """
-        if end is not None and (self._turns.in_thread or not await self.tracker.has_changed()):
+        if end is not None and not await self._has_work():
             return end
         used: Mapping[events.Account, Usage] = {}  # a spent budget ends a turn between two calls
         if end is None or end.stop_reason is not StopReason.BUDGET_EXHAUSTED:

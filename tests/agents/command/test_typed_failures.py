@@ -92,6 +92,17 @@ def test_what_a_model_or_a_tool_says_is_no_failure(
     assert not [event for event in reader.feed(data, final=True) if isinstance(event, Failed)]
 
 
+def test_an_error_of_a_subagent_is_not_the_end_of_the_turn() -> None:
+    lines = [
+        {"type": "assistant", "is_api_error_message": True, "error": "authentication_failed", "message": {}},
+        {"type": "assistant", "message": {"content": [{"type": "text", "text": "I go on"}]}},
+        {"type": "result", "subtype": "error_max_turns", "is_error": True, "errors": []},
+    ]
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    (failed,) = [event for event in Reader("claude").feed(data, final=True) if isinstance(event, Failed)]
+    assert (failed.ending, failed.outage, failed.obstacle) == ("error_max_turns", None, None)
+
+
 @given(said=WORDS)
 def test_plain_output_is_never_a_failure(said: str) -> None:
     assert not [event for event in Reader("text").feed(said.encode(), final=True) if isinstance(event, Failed)]
