@@ -92,7 +92,10 @@ def test_a_verdict_of_the_judge_is_shown_with_what_it_misses() -> None:
 def test_a_label_and_its_meaning_are_one_entry() -> None:
     text = summary_markdown(outcome().model_copy(update={"labels": ("self-judged", "flaky: tests")}))
     listed = text.partition("### What weakens the result\n\n")[2].partition("\n\n")[0].splitlines()
-    assert listed[0] == "- self-judged. Agent and judge are the same model."
+    assert (
+        listed[0]
+        == "- self-judged. Agent and judge are the same model, or the same program and not known to be different models."
+    )
     assert [line[:15] for line in listed[1:]] == ["- flaky: tests."]
 
 

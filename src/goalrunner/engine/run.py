@@ -413,6 +413,8 @@ class Run:
         has_changed = ended["snapshot"] is not None and not ended["idle"]
         if reply.failure is not None and not (has_changed or reply.text):
             raise reply.failure
+        if reply.failure is not None:
+            self._turns.count_unreported()
         plan, data, response = self.state.plan, reply.text.encode("utf-8", errors="replace"), None
         if plan.deliverable == "response":
             facts, ref = (f"round {number}",), self._journal.artifacts.put(data)

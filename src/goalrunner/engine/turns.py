@@ -147,8 +147,9 @@ class Turns:
             value = await self._sent(prompt)
         reply = _reply_of(value, self._name)
         await self._record_unrecorded(reply)
-        if self._state.usage.get("agent") == self._before.spent:  # a budget must not count unreported usage as 0
-            recorder.usage("agent", Usage.unknown())
+        # A failure may end the run; a resumed run estimates what the turn used.
+        if reply.failure is None:
+            self.count_unreported()
         return reply
 
     async def interrupted(self, ending: str, used: Mapping[Account, Usage]) -> RoundReply:
@@ -158,9 +159,13 @@ class Turns:
         await self._record_unrecorded(reply)
         for account, usage in used.items():
             self._recorder.usage(account, usage)
+        self.count_unreported()
+        return reply
+
+    def count_unreported(self) -> None:
+        """Record that the usage of the last turn is unknown if none was reported: a budget must not count it as 0."""
         if self._state.usage.get("agent") == self._before.spent:
             self._recorder.usage("agent", Usage.unknown())
-        return reply
 
     async def _record_unrecorded(self, reply: RoundReply) -> None:
         """Record the prompt and what followed, if the conversation recorded no message."""
