@@ -171,14 +171,22 @@ def test_a_limit_beyond_the_longest_wait_ends_the_run_with_its_time_and_what_to_
     assert len(claude.asked) == 1
 
 
-def test_work_that_is_done_when_a_long_limit_is_reached_is_checked(night: Night) -> None:
-    claude = night.agent([FIX, limit(WEEK, "seven_day")])
+@pytest.mark.parametrize(
+    ("obstacle", "words"),
+    [
+        (limit(WEEK, "seven_day"), "usage limit, seven days"),
+        (ending("signed_out"), "has no valid key or login"),
+        (ending("no_credit"), "Credit balance is too low"),
+    ],
+)
+def test_work_that_is_done_when_an_agent_cannot_go_on_is_checked(night: Night, obstacle: Any, words: str) -> None:
+    claude = night.agent([FIX, obstacle])
     night.write()
     ended = night.goal("run")
     assert ended.code == 0, ended
     assert night.how == ("complete", "satisfied", 1)
     assert len(claude.asked) == 1
-    assert "turn ended: usage limit, seven days" in ended.out
+    assert words in night.events(events.RoundFinished)[0].ending
 
 
 def test_work_that_is_not_done_when_a_long_limit_is_reached_can_be_continued(night: Night) -> None:

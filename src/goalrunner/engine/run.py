@@ -303,11 +303,15 @@ class Run:
         except (AgentError, ModelError) as error:
             self._failed(account, error)
 
-    def _failed(self, account: events.Account, error: GoalError) -> None:
-        """Record that an account could not go on. Raise `error` if neither time nor another agent can help."""
+    def _failed(self, account: events.Account, error: GoalError, *, has_work: bool = False) -> None:
+        """Record that an account could not go on. Raise `error` if neither time nor another agent can help.
+
+        `has_work`: the agent has changed files, which are checked before the run ends.
+        """
         outage = error.outage
         is_one_of_several = account == "agent" and bool(self.state.plan.agents)
-        if outage is None and not (is_one_of_several and isinstance(error, AgentError | ModelError)):
+        is_kept = (is_one_of_several or has_work) and isinstance(error, AgentError | ModelError)
+        if outage is None and not is_kept:
             raise error
         end = limits.end_by_error(self.state, error)
         failed = events.WorkFailed(
@@ -371,7 +375,7 @@ class Run:
                 reply = await self._turns.send(self._prompt)
             await self.finish_round(brief.round, reply)
         except (AgentError, ModelError) as error:
-            self._failed("agent", error)
+            self._failed("agent", error, has_work=self.state.external and await self._has_work())
         except BudgetExhausted:
             return await self._cut(brief.round, "its budget is spent", limits.out_of_budget(self.state))
         except DeadlineReached as cut:
