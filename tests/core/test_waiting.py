@@ -177,3 +177,11 @@ def test_a_limit_that_ended_the_run_is_named() -> None:
     ended = events.RunEnded(stop_reason=StopReason.AGENT_FAILED, message="the agent failed")
     assert resume_at(working(plan(), known, ended)) == later(hours=9)
     assert resume_at(working(plan(), failed(), ended)) == ""
+
+
+def test_a_limit_after_overloads_is_the_first_limit() -> None:
+    overloads = (failed(kind="overload"), events.WaitEnded()) * 3
+    state = working(plan(), *overloads, failed(resets_at=later(hours=1)))
+    step = decide(state)
+    assert isinstance(step, Wait)
+    assert (step.kind, step.number, step.until) == ("limit", 1, NOW + timedelta(hours=1))

@@ -262,9 +262,10 @@ def _at_valid_phase(again: RunState, state: RunState, event: events.RunResumed) 
 
 
 def _failed(state: RunState, event: events.WorkFailed, at: str) -> RunState:
-    number = state.failures.get(event.account, 0) + 1
+    name = f"{event.account} {event.kind}"
+    number = state.failures.get(name, 0) + 1
     failure = Failure(**event.model_dump(exclude={"type"}), at=at, number=number)
-    failures = {**state.failures, event.account: number}
+    failures = {**state.failures, name: number}
     return state.replace(failure=failure, failures=failures, awaiting=None)
 
 
@@ -304,12 +305,10 @@ def _wait_resumed(state: RunState, plan: events.RunRules, at: str) -> dict[str, 
 
 def _switched(state: RunState, event: events.AgentSwitched) -> RunState:
     """Return the state in which another agent has the round; it does not have the prompt yet."""
-    failures = {account: number for account, number in state.failures.items() if account != "agent"}
-    taken = _unprompted(state).replace(
+    taken = _unprompted(_succeeded(state, "agent")).replace(
         agent=event.index,
         switched=True,
         failure=None,
-        failures=failures,
         given_up={**state.given_up, event.before: event.reason},
         # The turn of an agent is estimated from its own turns alone.
         last_call={account: usage for account, usage in state.last_call.items() if account != "agent"},
@@ -320,10 +319,11 @@ def _switched(state: RunState, event: events.AgentSwitched) -> RunState:
 
 
 def _succeeded(state: RunState, account: Account) -> RunState:
-    """Return the state after work of an account that did not fail."""
-    if account not in state.failures:
+    """Return the state without the failures of an account, which has worked since, or another agent does its work."""
+    if not state.failures:
         return state
-    return state.replace(failures={name: number for name, number in state.failures.items() if name != account})
+    others = {name: number for name, number in state.failures.items() if not name.startswith(f"{account} ")}
+    return state.replace(failures=others)
 
 
 # Usage.

@@ -139,7 +139,7 @@ class Failure(Frozen):
     at: str
     """When it failed (ISO 8601)."""
     number: int = 1
-    """How often this account failed in a row."""
+    """How often this account failed in this way in a row."""
     stop_reason: StopReason
     message: str
 
@@ -303,7 +303,7 @@ class RunState(Frozen):
     failure: Failure | None = None
     """Of the agent or a model, if what follows is not decided yet."""
     failures: dict[str, int] = Field({})
-    """By account: how often it failed in a row."""
+    """By account and kind of failure ("agent limit"): how often in a row, without work between them."""
     wait: Waiting | None = None
     """The wait at hand."""
     waited: float = 0.0
