@@ -129,6 +129,28 @@ async def test_an_overload_is_tried_again_after_a_pause_that_counts(
     assert [(event.kind, event.number) for event in started] == [("retry", 1), ("retry", 2)]
 
 
+class SetBack(Stopwatch):
+    """A clock that is set back by a day."""
+
+    behind = timedelta(0)
+
+    def now(self) -> datetime:
+        """Return the time, before it was set back at first."""
+        return super().now() - self.behind
+
+
+async def test_a_clock_that_is_set_back_does_not_make_a_wait_longer(tmp_path: Path) -> None:
+    clock = SetBack()
+    conversation = ScriptedConversation(used_up(), "done")
+    run = Bench(
+        tmp_path, conversation, plan=rules(), log=MemoryLog(clock), clock=clock, validators=[ScriptedValidator(True)]
+    )
+    task = await started_waiting(run.run)
+    clock.behind = timedelta(days=1)
+    async with asyncio.timeout(5):
+        assert (await task).passed
+
+
 async def test_a_conversation_that_cannot_resume_gets_the_same_prompt_again(tmp_path: Path) -> None:
     conversation = ScriptedConversation(used_up(), "done")
     await bench(tmp_path, conversation).drive()

@@ -6,7 +6,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TypeVar, assert_never
 
@@ -268,10 +268,20 @@ class Run:
             journal.append(started)
             journal.save()
         with journal.suspended() if step.kind == "limit" else nullcontext():
-            # The clock of the system may be set, or go on while the machine sleeps, so one long sleep is not enough.
-            while (left := (step.until - self.parts.clock.now()).total_seconds()) > 0:  # noqa: ASYNC110
-                await asyncio.sleep(min(left, _CLOCK_CHECK))
+            await self._sleep_until(step.until)
         journal.append(events.WaitEnded(deadline_at=self._deadline_at()))
+
+    async def _sleep_until(self, until: datetime) -> None:
+        """Sleep until a time, but not longer than it seems at first: the clock of the system may be set back."""
+        loop = asyncio.get_running_loop()
+
+        def left() -> float:
+            return (until - self.parts.clock.now()).total_seconds()
+
+        longest = loop.time() + left()
+        # The clock may be set forward, or go on while the machine sleeps, so one long sleep is not enough.
+        while (pause := min(left(), longest - loop.time())) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(pause, _CLOCK_CHECK))
 
     async def _switch(self, step: decision.SwitchAgent) -> None:
         """Let another agent take the round over; it is recorded first, so that a resumed run goes on with that agent."""
@@ -346,8 +356,9 @@ class Run:
             return end
         resets_at = resume_at(self.state)
         await self.recorder.interrupt_calls()
+        if not self.state.external:  # the turn of an external agent is counted when it ends
+            self._turns.count_unreported()
         await self.finish_round(self.state.round, RoundReply("", "interrupted", ending=failure.reason))
-        self._journal.lift_deadlines()
         self._journal.append(events.LimitReached(end=end, resets_at=resets_at))
         return None
 
