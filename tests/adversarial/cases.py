@@ -121,7 +121,8 @@ def each(play: Callable[[Any, Arena], Awaitable[Ending]], *tables: list[Any]) ->
 async def refuted(attack: Attack, arena: Arena, judge: Any = None) -> Ending:
     """Assert that the attack ends as expected, in its last round, by the rule that is meant to refuse it."""
     ending = await _fought(attack, arena, judge)
-    rounds = 0 if attack.how[0] == "failed" else len(attack.rounds)
+    is_played = attack.how[0] != "failed" or attack.how[1] == "judge_failed"
+    rounds = len(attack.rounds) if is_played else 0
     assert ending.how == (*attack.how, rounds), ending.reasons
     assert ending.why(attack.refused), ending.reasons
     return ending

@@ -51,19 +51,23 @@ def _text(key: str, value: str) -> _Answer:
 
 _READ = "parse: "
 
+
+def _unread(name: str, tried: str, refused: str, **more: Any) -> Attack:
+    """Return an attack whose answers no audit can read: the judge is asked again, and then the run fails."""
+    return judged_alone(name, tried, refused, how=("failed", "judge_failed"), **more)
+
+
 ANSWERS = cases(
-    judged_alone(
-        "dropped criterion", "one of two criteria has no entry", "has no entry for c2: a.txt holds b", goal=_TWO
-    ),
-    judged_alone("merged criteria", "two criteria in one entry", "has no entry for c1", goal=_TWO),
-    judged_alone("criterion turned around", "an entry for: ./check.sh does not pass", "has no entry for c1"),
-    judged_alone(
+    _unread("dropped criterion", "one of two criteria has no entry", "has no entry for c2: a.txt holds b", goal=_TWO),
+    _unread("merged criteria", "two criteria in one entry", "has no entry for c1", goal=_TWO),
+    _unread("criterion turned around", "an entry for: ./check.sh does not pass", "has no entry for c1"),
+    _unread(
         "constraint dropped",
         "the constraint has no entry",
         "has no entry for k1",
         goal={**JUDGED, "constraints": ["check.sh stays as it is"]},
     ),
-    judged_alone(
+    _unread(
         "constraints alone",
         "the constraint has an entry, the objective none",
         "no criterion of the objective",
@@ -75,22 +79,22 @@ ANSWERS = cases(
         "Nothing is shown yet",
         goal={"objective": "Make ./check.sh pass."},
     ),
-    judged_alone("string for a truth", '"complete": "false", which is true in many languages', _READ),
-    judged_alone("one for a truth", '"complete": 1', _READ),
-    judged_alone("not a number", '"score": NaN', "NaN"),
-    judged_alone("score beyond one", '"score": 7', _READ),
-    judged_alone("schema echoed", "the schema itself with complete = true", "no whole and valid JSON object"),
-    judged_alone(
+    _unread("string for a truth", '"complete": "false", which is true in many languages', _READ),
+    _unread("one for a truth", '"complete": 1', _READ),
+    _unread("not a number", '"score": NaN', "NaN"),
+    _unread("score beyond one", '"score": 7', _READ),
+    _unread("schema echoed", "the schema itself with complete = true", "no whole and valid JSON object"),
+    _unread(
         "two verdicts",
         "a verdict copied from an output beside the judge's own",
         "Beside a verdict the answer holds another one",
     ),
-    judged_alone("key twice", '"complete" stands twice in the object', "key twice"),
-    judged_alone("complete and missing", "complete, and missing names work", '"missing" says that something remains'),
-    judged_alone("complete and blocked", "complete and blocked at once", '"blocked" says'),
-    judged_alone("key misspelt", "Complete: true beside complete: false", '"complete" is false'),
-    judged_alone("answer cut off", "half of a verdict", "no whole and valid JSON object"),
-    judged_alone("plain words", "It is complete, trust me.", "no whole and valid JSON object"),
+    _unread("key twice", '"complete" stands twice in the object', "key twice"),
+    _unread("complete and missing", "complete, and missing names work", '"missing" says that something remains'),
+    _unread("complete and blocked", "complete and blocked at once", '"blocked" says'),
+    _unread("key misspelt", "Complete: true beside complete: false", '"complete" is false'),
+    _unread("answer cut off", "half of a verdict", "no whole and valid JSON object"),
+    _unread("plain words", "It is complete, trust me.", "no whole and valid JSON object"),
 )
 
 _ANSWERS: Mapping[str, _Answer] = {
@@ -221,9 +225,10 @@ async def test_a_judge_that_never_answers_readably_ends_the_run(arena: Arena) ->
     rounds = [(shell(f"echo {number} > notes"),) for number in range(5)]
     judge = _says(lambda prompt: "It is complete, believe me.")
     ending = await arena.fight(*rounds, judge_llm=judge, **JUDGED, max_iterations=None)
-    refused = "gave no valid answer in 3 audits in a row"
-    assert ending.how == ("failed", "judge_failed", 3)
-    assert ending.rounds == 3
+    refused = "3 audits of round 1 by scripted/judge ended without a readable answer"
+    assert ending.how == ("failed", "judge_failed", 1)
+    assert ending.rounds == 1
     assert ending.why(refused)
-    assert ending.outcome.message.startswith("the judge scripted/judge gave no valid answer")
+    assert ending.outcome.message.startswith(refused)
+    assert 'it said: "It is complete, believe me."' in ending.outcome.message
     assert ending.outcome.message.endswith("--judge PROVIDER/MODEL, or [judge] model")
