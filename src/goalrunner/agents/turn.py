@@ -254,7 +254,11 @@ class CommandTurn(Turn):
         """
         has_price = any(report.dollars and report.cost is not None for report in self.reports)
         missing = Usage()
-        if any(report.tokens for report in self.reports):
+        counts_tokens = any(report.tokens for report in self.reports)
+        if counts_tokens and self.calls and not self.tokens:  # a model asked for the calls, so the report is not true
+            is_paid = any(report.dollars and report.cost for report in self.reports)
+            missing = Usage(cost_usd=0.0 if is_paid else None, uncounted_calls=1)
+        elif counts_tokens:
             awaits_price = any(not report.dollars for report in self.reports)
             missing = Usage(cost_usd=None) if awaits_price and not has_price else missing
         elif self.text or self.calls or self.reports:

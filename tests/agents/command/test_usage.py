@@ -145,6 +145,13 @@ async def test_what_a_turn_does_not_tell_is_unknown(
     assert total(recorder) == known
 
 
+async def test_a_report_of_nothing_is_not_believed_of_a_turn_with_calls(tmp_path: Path) -> None:
+    _, recorder = await turned(tmp_path, CallStarted("1", "sh"), CallFinished("1"), UsageReported(0, 0, 0.0))
+    assert (total(recorder).cost_usd, total(recorder).uncounted_calls) == (None, 1)
+    _, recorder = await turned(tmp_path, Text("used up"), UsageReported(0, 0, 0.0))
+    assert (total(recorder).cost_usd, total(recorder).uncounted_calls) == (0.0, 0)
+
+
 async def test_of_a_cut_turn_only_the_reported_usage_is_recorded(tmp_path: Path) -> None:
     _, recorder = await turned(tmp_path, Text("a"), cut=True)
     assert recorder.usages == []
