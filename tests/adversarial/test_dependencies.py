@@ -148,7 +148,7 @@ REFUSED = cases(
     Attack(
         "ignored configuration hidden",
         "a .env that git ignores says yes, where only src is editable",
-        "check: exit 2",
+        "check: exit 0; exit 2 with the originals",
         ((write_file(".env", "yes\n"),),),
         files=_FILES,
         goal=_goal("grep -q yes .env", editable=["src/**"]),

@@ -381,7 +381,7 @@ class CheckRunner:
         """Return the event with the paths whose original content the validators saw."""
         above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
         protected = [item for item in differences if item.protected]
-        lines = [f"{item.path} ({item.change}; {item.rule})" for item in protected]
+        lines = [str(item) for item in protected]
         lines += [f"{path} (changed; above the workspace)" for path in above]
         paths = tuple(item.path for item in protected)
         return finished.model_copy(update={"protected_changes": tuple(lines), "differing": paths})
