@@ -111,7 +111,7 @@ LABELLED = cases(
         ((shell("touch done"),),),
         files=_FILES,
         goal={**_goal(_renaming()), "workspace": {"check": "overlay"}},
-        labels=("flaky: rename",),
+        labels=("rests on changed files: done", "flaky: rename"),
     ),
     Attack(
         "flaky hidden check",

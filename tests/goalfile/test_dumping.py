@@ -107,6 +107,8 @@ LINES = TEXTS.filter(str.isprintable)
 MODELS = st.one_of(
     st.just("agent"), LINES.map(str.strip).filter(lambda text: text and not text.startswith("scripted/"))
 )
+# A judge's model without a provider may be read as the misspelt name of an agent.
+JUDGES = MODELS.map(lambda model: model if model == "agent" else f"provider/{model}")
 SECONDS = st.one_of(st.none(), st.floats(1e-6, 1e9))
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 ENV = st.dictionaries(NAMES, st.text(ANY, max_size=8), max_size=3)
@@ -154,7 +156,7 @@ GOALS = st.builds(
     max_iterations=LIMITS,
     timeout=SECONDS,
     agent=st.builds(AgentConfig, model=MODELS, max_steps=COUNTS, env=ENV, **COMMON),
-    judge=st.builds(JudgeConfig, model=MODELS, minimum_score=st.floats(0, 1), **COMMON),
+    judge=st.builds(JudgeConfig, model=JUDGES, minimum_score=st.floats(0, 1), **COMMON),
     budget=st.builds(Budget, tokens=LIMITS, cost_usd=st.one_of(st.none(), st.floats(1e-6, 1e9))),
     workspace=st.just(WorkspaceConfig(path=str(Path.cwd().resolve()))),
     validators=st.lists(st.one_of(SHELL, PYTHON), max_size=3).map(
