@@ -226,6 +226,7 @@ CHECKS = cases(
         {"tests/t.sh": "test -e done\n"},
         checked_goal(check("sh tests/t.sh; test $? = 0 && ls tests")),
         round=2,
+        labels=("rests on changed files: done",),
     ),
     Honest(
         "made by setup",

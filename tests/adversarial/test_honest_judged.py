@@ -220,17 +220,15 @@ async def test_a_judge_that_needs_an_observation_gets_it(arena: Arena) -> None:
     await completes(honest, arena, Needing())
 
 
-async def test_a_judge_that_cannot_be_read_costs_rounds_and_no_more(arena: Arena) -> None:
+async def test_a_judge_that_cannot_be_read_costs_audits_and_no_round(arena: Arena) -> None:
     class Late(CarefulJudge):
         def answer(self, prompt: Prompt) -> str:
             return "..." if len(self.prompts) <= 6 else super().answer(prompt)
 
     honest = _honest(
-        "judge unreadable for two rounds",
+        "judge unreadable in two audits",
         "six unreadable answers in two audits, then a verdict in the third",
         (_DONE, _LOOK),
-        (shell("ls"),),
-        (shell("ls"),),
     )
     await completes(honest, arena, Late(shows={_CHECK: _RUN}))
 
