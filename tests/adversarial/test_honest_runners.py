@@ -111,6 +111,7 @@ RUNNERS = cases(
         (_DONE,),
         {"Makefile": "test:\n\ttest -e done\n"},
         checked_goal(check("make -s test")),
+        labels=("rests on changed files: done",),
     ),
     Honest(
         "environment asked by path",
