@@ -113,8 +113,11 @@ def read_answer(preset: Preset, output: bytes) -> ProgramAnswer:
     lines = [] if preset.stream == TEXT else [object_in(line) for line in Lines().feed(output + b"\n")]
     values = [line for line in lines if line is not None]
     if preset.judge.answer:
-        found = _last(values, preset.judge.answer)
-        answer.text = "" if found is None else found if isinstance(found, str) else json.dumps(found)
+        value = _last(values, preset.judge.answer)
+        if value is None:
+            answer.text = ""
+        else:
+            answer.text = value if isinstance(value, str) else json.dumps(value)
     status = number(_last(values, preset.judge.status)) if preset.judge.status else None
     named = _STATUS.search(answer.failed.message) if answer.failed else None
     answer.status = int(status) if status else int(named[1]) if named else None
@@ -199,13 +202,13 @@ def prompt_of(messages: Sequence[Message]) -> tuple[str, str]:
 
 def watched_files(preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the watched files that exist by path, with the SHA-256 of their content."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path in watched_paths(preset, environ):
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         for file in files:
             if file.is_file():
-                found[str(file)] = _digest(file)
-    return found
+                digests[str(file)] = _digest(file)
+    return digests
 
 
 def watched_paths(preset: Preset, environ: Mapping[str, str]) -> list[Path]:

@@ -39,8 +39,8 @@ def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[
     Raise UnreadableReplyError if there is none, if there is a different second one or a piece of one (a match of
     `keys`), and for a repeated key or NaN, which Python's parser accepts.
     """
-    found, rest = _objects(text)
-    meant = [value for value in found if is_meant(value)]
+    objects, rest = _objects(text)
+    meant = [value for value in objects if is_meant(value)]
     if not meant:
         raise UnreadableReplyError(f"The answer holds no whole and valid JSON object with {noun}.")
     if any(value != meant[0] for value in meant) or keys.search(rest):
@@ -61,18 +61,18 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
     thinking = _THINKING.match(text)
     position = thinking.end() if thinking else 0
     lenient = _LenientReader(text)
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     between: list[str] = []
     start = text.find("{", position)
     for _ in range(_TRIES):
         if start < 0:
-            return found, "\n".join([*between, text[position:]])
+            return objects, "\n".join([*between, text[position:]])
         read = _strict_object(text, start) or lenient.object_at(start)
         if read is None:
             start = text.find("{", start + 1)
             continue
         value, end = read
-        found.append(value)
+        objects.append(value)
         between.append(text[position:start])
         position, start = end, text.find("{", end)
     raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
