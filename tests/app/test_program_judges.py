@@ -233,7 +233,7 @@ def test_a_saved_transcript_and_copies_without_proof_are_judged_by_a_program(pla
     assert ended.code == 0, ended.err
     assert "complete" in ended.out
     script(place.programs, NO_PROOF)
-    canary = goal("canary", "--judge", "codex", "--json", place=place)
+    canary = goal("judge", "canary", "--judge", "codex", "--json", place=place)
     report = json.loads(canary.out)
     assert (canary.code, report["judge"], report["misses"]) == (0, "codex", [])
     assert report["usage"]["input_tokens"] >= 900

@@ -1,4 +1,4 @@
-"""`goal calibrate` with judges whose replies are recorded: what it prints, writes and refuses."""
+"""`goal judge calibrate` with judges whose replies are recorded: what it prints, writes and refuses."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ MIXED = said((True, 0.95), (False, 0.1), (True, 0.9), (True, 0.7), (False, 0.4),
 
 def test_the_rates_of_a_judge_are_printed(folder: Path, own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = [
+        "judge",
         "calibrate",
         "dataset.jsonl",
         "--judge",
@@ -67,7 +68,7 @@ def test_the_rates_of_a_judge_are_printed(folder: Path, own_home: Path, capsys: 
 
 def test_the_printed_line_belongs_into_the_table_of_the_judge(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge = play(folder, *MIXED)
-    main(["calibrate", "dataset.jsonl", "--judge", judge, "--jobs", "1", "--target-false-accept", "0.01"])
+    main(["judge", "calibrate", "dataset.jsonl", "--judge", judge, "--jobs", "1", "--target-false-accept", "0.01"])
     (line,) = [row.strip() for row in capsys.readouterr().out.splitlines() if row.startswith("           minimum")]
     text = f'objective = "The tests pass."\n[judge]\nmodel = "{play(folder, MIXED[3], name="one")}"\n'
     (folder / "goal.toml").write_text(text)
@@ -82,6 +83,7 @@ def test_a_budget_ends_with_one_and_the_same_command_continues(
 ) -> None:
     judge = play(folder, *MIXED)
     line = [
+        "judge",
         "calibrate",
         "dataset.jsonl",
         "--judge",
@@ -104,6 +106,7 @@ def test_a_budget_ends_with_one_and_the_same_command_continues(
 def test_two_judges_and_policies_are_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = [answer(complete=True, score=0.9, quote="9 passed")] * 24
     line = [
+        "judge",
         "calibrate",
         "dataset.jsonl",
         "--judge",
@@ -140,7 +143,7 @@ def test_what_cannot_be_done_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     before = (folder / "dataset.jsonl").read_bytes()
-    assert main(["calibrate", "dataset.jsonl", *options]) == 2
+    assert main(["judge", "calibrate", "dataset.jsonl", *options]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "Error: " in err
@@ -152,6 +155,9 @@ def test_a_missing_library_is_named_before_a_judge_is_asked(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    assert main(["calibrate", "dataset.jsonl", "--judge", play(folder, *MIXED), "--output", "verdicts.jsonl"]) == 2
+    assert (
+        main(["judge", "calibrate", "dataset.jsonl", "--judge", play(folder, *MIXED), "--output", "verdicts.jsonl"])
+        == 2
+    )
     assert "\npip install 'goalrunner[calibrate]'\n" in capsys.readouterr().err
     assert not (folder / "verdicts.jsonl").exists()

@@ -1,4 +1,4 @@
-"""`goal canary` and `goal run --canary`: a recorded judge is asked about the unchanged example, then about each copy."""
+"""`goal judge canary` and `goal run --canary`: a recorded judge is asked about the unchanged example, then about each copy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def goal_file(folder: Path, *replies: dict[str, Any]) -> str:
 
 
 def test_a_careful_judge_is_zero(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["canary", goal_file(folder, *CAREFUL)]) == 0
+    assert main(["judge", "canary", goal_file(folder, *CAREFUL)]) == 0
     said = capsys.readouterr()
     assert said.err == f"Asking the judge scripted/{folder}/judge.jsonl about 8 copies that prove nothing\n"
     lines = said.out.splitlines()
@@ -56,7 +56,7 @@ def test_a_careful_judge_is_zero(folder: Path, capsys: pytest.CaptureFixture[str
 def test_a_judge_that_believes_everything_is_one_and_its_misses_are_listed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["canary", goal_file(folder, *[ACCEPTS] * 30)]) == 1
+    assert main(["judge", "canary", goal_file(folder, *[ACCEPTS] * 30)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:3] for line in lines[2:10]] == [["✗", name, "accepts"] for name in MUTATIONS]
     assert [line.split()[1] for line in lines[2:10] if "not complete" not in line] == ["contradicted"]
@@ -65,7 +65,7 @@ def test_a_judge_that_believes_everything_is_one_and_its_misses_are_listed(
 
 def test_the_result_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     replies = [ACCEPTS, REFUSES, REFUSES, REFUSES, ACCEPTS, *[REFUSES] * 4]
-    assert main(["canary", goal_file(folder, *replies), "--json"]) == 1
+    assert main(["judge", "canary", goal_file(folder, *replies), "--json"]) == 1
     value = json.loads(capsys.readouterr().out)
     assert value["misses"] == ["contradicted"]
     assert (value["judge"], value["unreadable"]) == (f"scripted/{folder}/judge.jsonl", [])
@@ -77,36 +77,36 @@ def test_the_result_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_judge_that_cannot_be_read_is_four(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unreadable = {"account": "judge", "text": "looks fine"}
-    assert main(["canary", goal_file(folder, *[unreadable] * 27)]) == 4
+    assert main(["judge", "canary", goal_file(folder, *[unreadable] * 27)]) == 4
     assert "?  claims-only          not readable" in capsys.readouterr().out
 
 
 def test_a_judge_that_refuses_everything_gets_a_note(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["canary", goal_file(folder, *[REFUSES] * 9)]) == 0
+    assert main(["judge", "canary", goal_file(folder, *[REFUSES] * 9)]) == 0
     assert "Note: the judge also refuses the unchanged copy" in capsys.readouterr().err
 
 
 def test_a_recording_is_played_one_copy_at_a_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = verdict(quote("o4", "24 failed in 0.31s"))  # asked about once more
-    assert main(["canary", goal_file(folder, wrong, *CAREFUL), "--json"]) == 0
+    assert main(["judge", "canary", goal_file(folder, wrong, *CAREFUL), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["unchanged"]["complete_after_check"] is True
 
 
 def test_a_model_is_tested_without_a_goal_file(folder: Path) -> None:
     model = recording(folder / "other.jsonl", *CAREFUL)
-    assert main(["canary", "--judge", model]) == 0
+    assert main(["judge", "canary", "--judge", model]) == 0
 
 
 def test_another_model_replaces_the_judge_of_the_goal(folder: Path) -> None:
     goal_file(folder, *CAREFUL)
-    assert main(["canary", "--judge", recording(folder / "other.jsonl", *[ACCEPTS] * 30)]) == 1
-    assert main(["canary"]) == 0
+    assert main(["judge", "canary", "--judge", recording(folder / "other.jsonl", *[ACCEPTS] * 30)]) == 1
+    assert main(["judge", "canary"]) == 0
 
 
 def test_a_run_is_named_by_its_id(folder: Path, own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = finish_run(folder / "finished").copied(own_home)
     replies = [judge((CRITERION, [quote("o6", "hello, dear friend")])), *[judge((CRITERION, []), missing="proof")] * 8]
-    assert main(["canary", run.folder.run_id, "--judge", recording(folder / "other.jsonl", *replies)]) == 0
+    assert main(["judge", "canary", run.folder.run_id, "--judge", recording(folder / "other.jsonl", *replies)]) == 0
     assert "·  unchanged            accepts  complete  " in capsys.readouterr().out
 
 
@@ -122,7 +122,7 @@ def test_a_run_is_named_by_its_id(folder: Path, own_home: Path, capsys: pytest.C
 def test_what_is_missing_is_said(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert main(["canary", *arguments]) == 2
+    assert main(["judge", "canary", *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"Error: {said}")
 
 

@@ -1,4 +1,4 @@
-"""`goal agents` and `goal doctor`, as people and programs read them."""
+"""`goal agents`, as people and programs read them."""
 
 from __future__ import annotations
 
@@ -81,22 +81,22 @@ def test_a_file_that_does_not_hold_is_told_and_hides_no_other_agent(programs: Pr
 
 
 @pytest.mark.slow
-def test_doctor_says_what_to_type_and_exits_with_4_until_it_is_done(programs: Programs) -> None:
-    told = goal("doctor", "asking", cwd=programs.root, env=environment(programs))
+def test_the_check_of_an_agent_says_what_to_type_and_exits_with_4_until_it_is_done(programs: Programs) -> None:
+    told = goal("agents", "asking", cwd=programs.root, env=environment(programs))
     assert told.code == 4
     assert "sign-in    ✗ ASKING_KEY is not set, and there is no ~/.asking/login.json\n" in told.out
     assert "           run asking login\n" in told.out
     assert told.out.endswith("           asking cannot be used: 1 problem found\n")
-    mended = goal("doctor", "asking", cwd=programs.root, env=environment(programs, ASKING_KEY="x"))
+    mended = goal("agents", "asking", cwd=programs.root, env=environment(programs, ASKING_KEY="x"))
     assert mended.code == 0, mended.out
     assert mended.out.endswith("           asking can be used\n")
 
 
 @pytest.mark.slow
-def test_doctor_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(programs: Programs) -> None:
+def test_the_check_of_an_agent_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(programs: Programs) -> None:
     file = programs.root / "goal.toml"
     file.write_text(GOAL)
-    told = goal("doctor", "--goal", file, "--json", cwd=programs.root, env=environment(programs))
+    told = goal("agents", "ours", "--goal", file, "--json", cwd=programs.root, env=environment(programs))
     found = json.loads(told.out)
     assert (told.code, found["agent"], found["usable"]) == (0, "ours", True)
     assert found["checks"][0] == {
@@ -105,8 +105,10 @@ def test_doctor_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(progra
         "message": str(programs.bin / "asking"),
         "hint": "",
     }
+    # The earlier name works, too. Without an agent, it is the only one that checks the agent of the environment.
     told = goal("doctor", "--json", cwd=programs.root, env=environment(programs, GOAL_AGENT="asking", ASKING_KEY="x"))
     assert json.loads(told.out)["agent"] == "asking"
+    assert told.err == "goal doctor is now goal agents AGENT; the earlier name will be removed\n"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,10 @@ def test_doctor_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(progra
         (("--goal", "absent.toml"), "absent.toml  no such file"),
     ],
 )
-def test_doctor_without_a_known_agent_is_a_usage_error(programs: Programs, words: tuple[str, ...], said: str) -> None:
-    told = goal("doctor", *words, cwd=programs.root, env=environment(programs))
+def test_the_check_without_a_known_agent_is_a_usage_error(
+    programs: Programs, words: tuple[str, ...], said: str
+) -> None:
+    told = goal("agents", *words, cwd=programs.root, env=environment(programs))
     assert (told.code, told.out) == (2, "")
     assert told.err.startswith(f"Error: {said}")
 
@@ -136,7 +140,7 @@ def test_the_agent_of_a_run_is_chosen_on_the_command_line(programs: Programs) ->
 def test_nothing_is_written_where_goal_agents_is_called(programs: Programs) -> None:
     place = programs.root / "place"
     place.mkdir()
-    for words in (("agents",), ("doctor", "asking")):
+    for words in (("agents",), ("agents", "asking")):
         goal(*words, cwd=place, env=environment(programs, ASKING_KEY="x"))
     assert not list(place.iterdir())
 

@@ -65,10 +65,23 @@ def test_a_plain_command_imports_nothing_heavy(line: str, one_run: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "status", "show", "diff", "report", "restore", "verify", "promote", "memory", "forget"]
+    "command",
+    [
+        "run",
+        "status",
+        "show",
+        "diff",
+        "report",
+        "restore",
+        "verify",
+        "memory",
+        "memory add",
+        "memory list",
+        "memory forget",
+    ],
 )
 def test_the_help_of_a_command_imports_neither_litellm_nor_rich(command: str, tmp_path: Path) -> None:
-    code, imported = _imported(tmp_path, command, "--help")
+    code, imported = _imported(tmp_path, *command.split(), "--help")
     assert code == 0
     assert not imported & {"litellm", "openai", "httpx", "rich.console", "asyncio"}
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from goalrunner import __version__
 from goalrunner.cli import output
-from goalrunner.cli.app import COMMANDS, EXAMPLES, app
+from goalrunner.cli.app import COMMANDS, EXAMPLES, RENAMED, app
 from goalrunner.cli.main import main
 from goalrunner.core.errors import ExitCode, GoalError, ProviderUnavailable, RecordError, UsageError
 from tests.support.scripted_api import ScriptedApi
@@ -44,42 +45,32 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           -h, --help            Show this message and exit.
 
         Run:
-          demo       Run an example goal in a new temporary folder; needs no key.
-          init       Write goal.toml for the project in the current folder.
-          check      Check a goal file and run its validators once; spend nothing.
-          run        Work on a goal until it is proven complete or a limit stops it.
-          resume     Continue a run: after a crash, Ctrl-C, a limit or a decision.
+          demo     Run an example goal in a new temporary folder; needs no key.
+          init     Write goal.toml for the project in the current folder.
+          check    Check a goal file and run its validators once; spend nothing.
+          run      Work on a goal until it is proven complete or a limit stops it.
+          resume   Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
         Inspect:
-          list       List the runs of this workspace, newest first.
-          status     Print the state of a run, or judge a saved transcript.
-          audit      Judge many saved transcripts: files, folders or patterns.
-          show       Show what happened in a run, round by round.
-          watch      Follow a running run from another terminal.
-          diff       Print what a run or a round changed, as a unified patch.
-          report     Write a run as one HTML file that needs no network.
-          export     Write a verified change as a patch, a branch, or Markdown.
-          verify     Check offline that the records of a run are intact.
-          calibrate  Measure how often judges are wrong, on labelled transcripts.
-          canary     Test whether a judge accepts work without proof.
+          list     List the runs of this workspace, newest first.
+          status   Print the state of a run, or judge a saved transcript.
+          audit    Judge many saved transcripts: files, folders or patterns.
+          show     Show what happened in a run, round by round.
+          watch    Follow a running run from another terminal.
+          diff     Print what a run or a round changed, as a unified patch.
+          report   Write a run as one HTML file that needs no network.
+          export   Write a verified change as a patch, a branch, or Markdown.
+          verify   Check offline that the records of a run are intact.
 
         Decide:
-          approve    Approve an action or a result that waits for a person.
-          deny       Deny an action or a result that waits for a person.
-          answer     Answer an open question of a run.
-          cancel     End a run permanently, from any terminal.
-          restore    Restore the workspace to the end of a round.
+          approve  Approve an action or a result that waits for a person.
+          deny     Deny an action or a result that waits for a person.
+          answer   Answer an open question of a run.
+          cancel   End a run permanently, from any terminal.
+          restore  Restore the workspace to the end of a round.
 
-        Manage:
-          agents     List the agents: what is installed, and what each can do.
-          doctor     Check whether an agent can be used on this machine.
-          hook       Check the sessions of Claude Code before they stop.
-          prune      Remove runs of all workspaces that ended long ago.
-          promote    Keep a fact of a run for later runs.
-          memory     List the facts that are kept for later runs.
-          forget     Remove a kept fact.
-          schema     Print the JSON Schema of goal files, outcomes, states or events.
-          help       Show a page of the documentation, or list the pages.
+        More:
+          agents, judge, memory, hook, prune, schema, help
 
           Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,
           129, 130 and 143 by signal.
@@ -88,7 +79,7 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_begins_with_its_summary(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
+    assert main([*name.split(), "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"Usage: goal {name} [OPTIONS]")
     assert lines[2] == f"  {COMMANDS[name][1]}"
@@ -96,11 +87,49 @@ def test_the_help_of_a_command_begins_with_its_summary(name: str, capsys: pytest
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("line", EXAMPLES.values())
-def test_an_example_is_a_valid_command_line(line: str) -> None:
-    name, *arguments = shlex.split(line.partition(" | ")[0].partition(" > ")[0])[1:]
-    command = get_command(app).get_command(None, name)  # type: ignore[attr-defined]
-    command.make_context(name, arguments).close()
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_a_valid_command_line(name: str) -> None:
+    words = shlex.split(EXAMPLES[name].partition(" | ")[0].partition(" > ")[0])[1:]
+    count = len(name.split())
+    assert words[:count] == name.split()
+    named(name).make_context(name, words[count:]).close()
+
+
+def named(name: str) -> Any:
+    """The command of a name of one or two words."""
+    command: Any = get_command(app)
+    for word in name.split():
+        command = command.get_command(None, word)
+    return command
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "summaries"),
+    [
+        ("judge", 2, ["Measure how often judges", "Test whether a judge"]),
+        ("judge --help", 0, ["Measure how often judges", "Test whether a judge"]),
+        ("memory -h", 0, ["List the facts", "Keep a fact", "Remove a kept fact"]),
+    ],
+)
+def test_the_help_of_a_group_lists_its_commands(
+    line: str, code: int, summaries: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == code
+    streams = capsys.readouterr()
+    shown = streams.out + streams.err
+    assert shown.startswith(f"Usage: goal {line.split()[0]} [OPTIONS] COMMAND [ARGS]...\n")
+    assert [summary for summary in summaries if summary not in shown] == []
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_an_earlier_name_works_and_names_the_new_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    streams = capsys.readouterr()
+    new = RENAMED[name][1]
+    assert streams.err == f"goal {name} is now goal {new}; the earlier name will be removed\n"
+    assert name not in named("").commands
+    words = new.removesuffix(" AGENT")
+    assert {option.name for option in named(name).params} == {option.name for option in named(words).params}
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +141,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "said"),
     [
         (["lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["memory", "lst"], "No such command 'lst'. Did you mean 'list'?"),
         (["measure"], "Error: goal measure was removed\ngoal verify RUN checks the records of a run"),
         (["run", "--modle", "x"], "No such option: --modle"),
         (["list", "--jsn"], "No such option: --jsn"),
@@ -212,11 +242,10 @@ def test_no_option_shows_the_words_of_a_library_for_a_wrong_value(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in COMMANDS:
-        command = get_command(app).get_command(None, name)  # type: ignore[attr-defined]
-        for parameter in command.params:
+        for parameter in named(name).params:
             if parameter.param_type_name == "option" and not parameter.is_flag:
                 # After the values of options, too many arguments are an error, so that no command begins.
-                main([name, parameter.opts[0], *[value] * parameter.nargs, *["x"] * 9])
+                main([*name.split(), parameter.opts[0], *[value] * parameter.nargs, *["x"] * 9])
     said = capsys.readouterr()
     assert "Error: " in said.err
     assert re.findall(r".*(?:Input should|Value error|Traceback|not one of).*", said.out + said.err) == []
@@ -229,11 +258,11 @@ def test_no_option_shows_the_words_of_a_library_for_a_wrong_value(
         (["list", "--workspace", ""], "--workspace is empty"),
         (["diff", "k3f9", "two"], '"two" is not valid; use a whole number from 0'),
         (
-            ["calibrate", "x", "--judge", "m", "--target-false-accept", "nan"],
+            ["judge", "calibrate", "x", "--judge", "m", "--target-false-accept", "nan"],
             '"nan" is not valid; use a number from 0 to 1',
         ),
         (
-            ["promote", "k3f9", "o1", "--kind", "foo"],
+            ["memory", "add", "k3f9", "o1", "--kind", "foo"],
             '"foo" is not valid; use event, fact, preference, policy_reference',
         ),
         (["init", "--yes", "--validator", ""], "--validator is empty; write something, or remove it"),

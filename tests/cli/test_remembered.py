@@ -1,4 +1,4 @@
-"""`goal promote`, `goal memory`, `goal forget` on the command line."""
+"""`goal memory` on the command line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ Capture = pytest.CaptureFixture[str]
 
 def test_a_fact_is_promoted_listed_corrected_and_forgotten(own_home: Path, capsys: Capture) -> None:
     kept_run(own_home)
-    assert main(["promote", "k3f9", "o1", "--kind", "fact", "--expires", "90d"]) == 0
+    assert main(["memory", "add", "k3f9", "o1", "--kind", "fact", "--expires", "90d"]) == 0
     said = capsys.readouterr().out
     found = re.search(r"^(m\w+) +fact +parsers +o1 of k3f9-make-parse +low +(\S+) ", said, re.MULTILINE)
     assert found is not None, said
     assert found[2] == (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
-    assert main(["promote", "k3f9", "o1", "--kind", "fact", "--text", "it gives None", "--replaces", found[1]]) == 0
+    assert (
+        main(["memory", "add", "k3f9", "o1", "--kind", "fact", "--text", "it gives None", "--replaces", found[1]]) == 0
+    )
     new = capsys.readouterr().out.splitlines()[1].split()[0]
     assert main(["memory"]) == 0
     heading, row = capsys.readouterr().out.splitlines()
@@ -31,25 +33,25 @@ def test_a_fact_is_promoted_listed_corrected_and_forgotten(own_home: Path, capsy
     assert main(["memory", "--json", "--owner", "parsers"]) == 0
     (item,) = json.loads(capsys.readouterr().out)
     assert (item["memory_id"], item["replaces"], item["expired"]) == (new, found[1], False)
-    assert main(["forget", new]) == 0
+    assert main(["memory", "forget", new]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"forgotten  {new}  it gives None",
         f"forgotten  {found[1]}  parse() returns an empty Document",
     ]
     assert main(["memory"]) == 0
-    assert capsys.readouterr().err.startswith("No facts are kept. To keep one: goal promote RUN ITEM")
+    assert capsys.readouterr().err.startswith("No facts are kept. To keep one: goal memory add RUN ITEM")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (
-            ["promote", "k3f9", "o1", "--kind", "fact", "--expires", "soon"],
+            ["memory", "add", "k3f9", "o1", "--kind", "fact", "--expires", "soon"],
             '"soon" is not valid; use "90d", "12h" or "30m"',
         ),
-        (["promote", "k3f9", "o1", "--kind", "rumour"], "Invalid value for '--kind'"),
-        (["promote", "none", "o1", "--kind", "fact"], 'no run "none"'),
-        (["forget", "m123456"], 'there is no kept fact with the id "m123456"'),
+        (["memory", "add", "k3f9", "o1", "--kind", "rumour"], "Invalid value for '--kind'"),
+        (["memory", "add", "none", "o1", "--kind", "fact"], 'no run "none"'),
+        (["memory", "forget", "m123456"], 'there is no kept fact with the id "m123456"'),
     ],
 )
 def test_what_cannot_be_done_as_asked(own_home: Path, capsys: Capture, arguments: list[str], said: str) -> None:
@@ -72,7 +74,7 @@ def test_a_run_of_whose_facts_one_was_promoted_still_verifies(own_home: Path, tm
     ended = goal("run", "goal.toml", cwd=tmp_path)
     assert ended.code == 0, ended
     (run,) = (own_home / "runs").iterdir()
-    assert main(["promote", run.name, "o2", "--kind", "fact", "--text", "it is made by touching it"]) == 0
+    assert main(["memory", "add", run.name, "o2", "--kind", "fact", "--text", "it is made by touching it"]) == 0
     capsys.readouterr()
     assert main(["verify", run.name]) == 0, capsys.readouterr()
     assert main(["show", run.name]) == 0

@@ -356,6 +356,9 @@ def test_completion_knows_commands_runs_agents_and_validators(project: Path, own
     folder.mkdir(parents=True)
     (folder / "summary.json").write_text('{"run_id": "k3f9-make", "status": "complete", "started_at": "2026-01-01"}')
     assert "schema" in completed(project, shell, "goal sch")
+    assert "canary" in completed(project, shell, "goal judge ca")
+    assert "k3f9-make" in completed(project, shell, "goal memory add k3")
+    assert "codex" in completed(project, shell, "goal agents cod")
     assert "k3f9-make" in completed(project, shell, "goal show k3")
     assert "codex" in completed(project, shell, "goal run --agent cod")
     command = r"python3\ -m\ unittest" if shell == "bash" else "python3 -m unittest"

@@ -40,7 +40,7 @@ def test_a_real_judge_is_calibrated_from_the_command_line(workplace: Workplace, 
         write_chat(folder / f"{number}.jsonl", output)
         rows.append({"path": f"{number}.jsonl", "goal": "goal.toml", "label": label})
     (folder / "dataset.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    line = ["calibrate", "dataset.jsonl", "--judge", MODEL, "--jobs", "1", "--output", "verdicts.jsonl"]
+    line = ["judge", "calibrate", "dataset.jsonl", "--judge", MODEL, "--jobs", "1", "--output", "verdicts.jsonl"]
     found = json.loads(_ran([*line, "--target-false-accept", "0.01", "--html", "page.html", "--json"], folder))
     verdicts = [
         TranscriptAudit.model_validate_json(text) for text in (folder / "verdicts.jsonl").read_text().splitlines()

@@ -66,5 +66,5 @@ def test_a_command_that_comes_next_can_be_pasted(values: dict[str, Any]) -> None
 
 
 def test_only_lines_that_are_replaced_are_left_out_of_a_message() -> None:
-    facts = list(message_lines("it waits\n\ngoal approve k3f9, or goal deny k3f9\ngoal doctor claude\n"))
-    assert [(fact.text, fact.whole) for fact in facts] == [("it waits", False), ("goal doctor claude", True)]
+    facts = list(message_lines("it waits\n\ngoal approve k3f9, or goal deny k3f9\ngoal agents claude\n"))
+    assert [(fact.text, fact.whole) for fact in facts] == [("it waits", False), ("goal agents claude", True)]

@@ -127,17 +127,17 @@ def outcome_tables() -> str:
 
 
 def commands() -> str:
-    from goalrunner.cli.app import app
+    from goalrunner.cli.app import COMMANDS, app
 
     group = cast("click.Group", typer.main.get_command(app))
-    context = click.Context(group, info_name="goal")
     lines: list[str] = []
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if command.hidden:
-            continue
-        inner = click.Context(command, info_name=name, parent=context)
+    for name in COMMANDS:
+        inner = click.Context(group, info_name="goal")
+        for word in name.split():
+            command = cast("click.Group", inner.command).get_command(inner, word)
+            assert command is not None
+            inner = click.Context(command, info_name=word, parent=inner)
+        command = inner.command
         usage = " ".join(command.collect_usage_pieces(inner))
         lines += [
             f"## goal {name}",

@@ -289,7 +289,9 @@ class AcpProcess(Peer):
         if HIDDEN in obstacle or code in NOT_STARTED:
             return not_installed(agent, obstacle or last_lines(errors))
         if obstacle:
-            return AgentError(f"the agent {agent.name} cannot be started: {obstacle}", "goal doctor checks the agent")
+            return AgentError(
+                f"the agent {agent.name} cannot be started: {obstacle}", f"goal agents {agent.name} checks it"
+            )
         known = failed(agent, why if code is None else "", self._ending, errors, hint="")
         if known.hint:
             return known

@@ -369,7 +369,7 @@ class ProgramModel(LLM):
                 message = f"{who} did not answer{after}: {kind}{status}: {said}"
                 return ProviderUnavailable(message, hint, outage=outage)
         hints = (hint for text, hint in self.preset.hints.items() if text.lower() in failure.message.lower())
-        return RequestRejected(f"{who} failed{status}: {said}", next(hints, f"goal doctor {self.choice.name} tests it"))
+        return RequestRejected(f"{who} failed{status}: {said}", next(hints, f"goal agents {self.choice.name} tests it"))
 
     def _refuse_long(self, stdin: bytes, argv: Sequence[str]) -> None:
         """Raise ContextWindowExceeded for a prompt that the program would cut or refuse."""

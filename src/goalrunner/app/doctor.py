@@ -1,4 +1,4 @@
-"""`goal doctor` and `goal check`: whether an agent can be used, whether a run of a goal could start, and its baseline."""
+"""`goal agents AGENT` and `goal check`: whether an agent can be used, whether a run of a goal could start, and its baseline."""
 
 from __future__ import annotations
 

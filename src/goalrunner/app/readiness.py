@@ -1,4 +1,4 @@
-"""What a run of a goal needs: the same findings for `goal check`, `goal run --dry-run`, `goal doctor` and `goal run`."""
+"""What a run of a goal needs: the same findings for `goal check`, `goal run --dry-run`, `goal agents AGENT` and `goal run`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Audits of saved transcripts, and tests of judges: `goal audit`, `goal calibrate`, `goal canary`."""
+"""Audits of saved transcripts, and tests of judges: `goal audit`, `goal judge`."""

@@ -94,7 +94,7 @@ class Audits(Frozen):
 
 
 class Calibration(Frozen):
-    """The result of one call, as `goal calibrate --json` prints it."""
+    """The result of one call, as `goal judge calibrate --json` prints it."""
 
     dataset: str
     results: str

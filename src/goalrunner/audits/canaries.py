@@ -67,7 +67,7 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
     if not any(isinstance(item, Observation) for item in request.trail.items):
         raise UsageError(
             "the run has no observations, so there is no evidence to take out of it",
-            "name a run whose agent did something, or use the built-in example: goal canary GOAL_FILE",
+            "name a run whose agent did something, or use the built-in example: goal judge canary GOAL_FILE",
         )
     limit = asyncio.Semaphore(1 if is_scripted(llm.model) else _AT_ONCE)
     redact = goal_redactor(goal, os.environ).text
@@ -112,7 +112,9 @@ def refuse_credulous_judge(report: CanaryReport) -> None:
             f"the judge {report.judge} accepts {len(report.misses)} of {len(report.copies)} examples that prove nothing"
         )
     if names:
-        raise GoalError(f"{what}: {names}", "use another model: --judge MODEL; goal canary GOAL_FILE shows each answer")
+        raise GoalError(
+            f"{what}: {names}", "use another model: --judge MODEL; goal judge canary GOAL_FILE shows each answer"
+        )
 
 
 Part = tuple[Observation | Claim, str]

@@ -1,4 +1,4 @@
-"""`goal audit`, `goal calibrate` and `goal canary`: how reliable judges are."""
+"""`goal audit` and `goal judge`: how reliable judges are."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""`goal agents`, `doctor`, `memory`, `promote` and `forget`."""
+"""`goal agents` and `goal memory`."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from goalrunner.cli import goals, main, options, output, runs
@@ -16,14 +17,29 @@ _Sensitivity = Literal["low", "medium", "high"]
 _KINDS, _LEVELS = get_args(_Kind), get_args(_Sensitivity)
 
 GoalFile = Annotated[File, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
+Try = Annotated[bool, flag("--try", "Also run one real round in a temporary folder, which costs tokens.")]
 
 
-def agents(goal: GoalFile = None, json: options.Json = False) -> int:
-    """List the agents: what is installed, and what each can do.
+def agents(
+    agent: Annotated[Text, argument("AGENT", "Check this one; default: list all.", options.agent_completions)] = None,
+    goal: GoalFile = None,
+    try_: Try = False,
+    json: options.Json = False,
+) -> int:
+    """List the agents, or check whether one can be used on this machine.
 
-    Lists the built-in agents, those of the folder ~/.config/goal/agents, and with --goal those of a goal file. The exit code
-    is 2 if a file of that folder is invalid.
+    Lists the built-in agents, those of the folder ~/.config/goal/agents, and with --goal those of a goal file: what is
+    installed, and what each can do. The exit code is 2 if a file of that folder is invalid.
+
+    With AGENT, checks its program, version, key or login, git and the sandbox, and prints what to type. The exit code is 0
+    if the agent can be used, else 4. No model is called, except with --try: then the agent creates a file in a temporary
+    folder, with the configured model, and the usage is printed. --try without AGENT is for GOAL_AGENT, or the goal's agent.
     """
+    return doctor(agent, goal, try_, json) if agent is not None or try_ else _list_agents(goal, json=json)
+
+
+def _list_agents(goal: Path | None, *, json: bool) -> int:
+    """Print the agents, and which files of the user are invalid."""
     from goalrunner.agents.external_agents import BUILT_IN, registered_names, user_files
     from goalrunner.agents.facts import CHAT_FACTS, Origin, survey
     from goalrunner.goalfile.agents import Known
@@ -55,15 +71,10 @@ def agents(goal: GoalFile = None, json: options.Json = False) -> int:
 def doctor(
     agent: Annotated[Text, argument("AGENT", "Default: GOAL_AGENT, or the goal's.", options.agent_completions)] = None,
     goal: GoalFile = None,
-    try_: Annotated[bool, flag("--try", "Also run one real round in a temporary folder, which costs tokens.")] = False,
+    try_: Try = False,
     json: options.Json = False,
 ) -> int:
-    """Check whether an agent can be used on this machine.
-
-    Checks the program, its version, key or login, git and the sandbox, and prints what to type. No model is called,
-    except with --try: then the agent creates a file in a temporary folder, with the configured model, and the usage is
-    printed. The exit code is 0 if the agent can be used, else 4.
-    """
+    """Check whether an agent can be used on this machine."""
     from goalrunner.app.doctor import examine
     from goalrunner.reports.tables import diagnosis_lines, diagnosis_value
 
@@ -85,7 +96,7 @@ def memory(
         output.complain(f"Warning: {damage}")
     now = datetime.now(UTC)
     if not (items or json):
-        output.complain("No facts are kept. To keep one: goal promote RUN ITEM --kind fact")
+        output.complain("No facts are kept. To keep one: goal memory add RUN ITEM --kind fact")
     value = [{**item.model_dump(mode="json"), "expired": item.is_expired(now)} for item in items]
     output.say(value if json else memory_text(items, now=now, columns=output.columns()))
     return 0

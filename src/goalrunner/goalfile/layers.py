@@ -283,7 +283,7 @@ def _reason(detail: Any, path: Key) -> str:
 
 
 _PARSER = 'was removed; write stream = "claude", or the name of another agent whose parser reads the output'
-_TRIAL = "was removed: goal doctor --try runs one real round with the agent's own provider; remove it"
+_TRIAL = "was removed: goal agents --try runs one real round with the agent's own provider; remove it"
 _REMOVED = {
     "clean_proof": 'was removed; write [workspace] check = "in-place" to run validators in the workspace itself',
     "link": 'was removed; name folders of installed packages with dependencies = ["..."]',
