@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app import session
-from goalrunner.app.external_agent import check_installed, refuse_unsupported, resolve_agents
+from goalrunner.app.external_agent import check_installed, external_notes, refuse_unsupported, resolve_agents
 from goalrunner.app.readiness import readiness, run_notes
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
@@ -203,6 +203,34 @@ def test_the_first_lines_show_the_command_without_places_that_hold_nothing(place
     chosen = Preset(argv=("mine", "{model}", "-p", "{args}", "{prompt}"))
     (named,) = resolve_agents(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
     assert named.words == "mine · mine -p '{prompt}'"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("claude", "claude · claude … --permission-mode bypassPermissions"),
+        ("codex", "codex · codex … --dangerously-bypass-approvals-and-sandbox"),
+        ("gemini", "gemini · gemini --output-format stream-json --yolo --skip-trust"),
+        ("qwen", "qwen · qwen --output-format stream-json --yolo"),
+        ("opencode", "opencode · opencode run --format json --auto"),
+        ("openhands", "openhands · openhands … --always-approve"),
+    ],
+)
+def test_the_first_lines_show_the_words_that_turn_permission_checks_off(name: str, words: str, place: Path) -> None:
+    (named,) = resolve_agents(goal(place, AgentConfig(use=name)), os.environ)
+    assert named.words == words
+
+
+def test_an_agent_with_its_permission_checks_off_is_named_with_the_sandbox_that_confines_it(place: Path) -> None:
+    (claude,) = resolve_agents(goal(place, AgentConfig(use="claude")), os.environ)
+    (note,) = external_notes(claude, sandboxed=False)
+    assert note.startswith("claude runs with its own permission checks off (--permission-mode bypassPermissions): ")
+    assert note.endswith('it can do what you can; [workspace] sandbox = "auto" confines it')
+    assert external_notes(claude, sandboxed=True) == ()
+    (asking,) = resolve_agents(goal(place, AgentConfig(use="claude", protocol="acp")), os.environ)
+    assert external_notes(asking, sandboxed=False) == ()
+    (own,) = resolve_agents(goal(place, AgentConfig(use="claude", command=("claude", "-p"))), os.environ)
+    assert external_notes(own, sandboxed=False) == ()
 
 
 @pytest.mark.parametrize(("protocol", "said"), [("acp", "npm install -g mine-acp"), ("command", "npm install -g mine")])

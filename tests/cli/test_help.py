@@ -29,6 +29,12 @@ def test_in_a_pipe_a_page_is_the_file_itself(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == (DOCS / "reference" / "labels.md").read_text()
 
 
+def test_no_page_shows_the_comments_of_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "<!--" in (DOCS / "how-to" / "agents.md").read_text()
+    assert help_("agents") == 0
+    assert "<!--" not in capsys.readouterr().out
+
+
 def test_at_a_terminal_it_is_rendered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr(output, "columns", lambda stream=None: 80)

@@ -30,6 +30,12 @@ def test_a_lost_run_has_no_exit_code_of_its_own() -> None:
     assert (summary.status, summary.exit_code, summary.process_exit_code) == (LOST, None, NOT_ENDED)
 
 
+def test_a_run_that_ended_at_its_baseline_has_checked_no_round() -> None:
+    assert RunSummary(status="failed", round=0, iterations=1).checked_rounds == 0
+    assert RunSummary(status="failed", round=1, iterations=1).checked_rounds == 1
+    assert RunSummary(status="failed", iterations=1).checked_rounds == 1
+
+
 @given(st.dictionaries(st.sampled_from(list(RunSummary().values())), JSON))
 def test_a_field_of_another_type_has_its_default(values: dict[str, object]) -> None:
     summary = RunSummary.read(values)

@@ -16,7 +16,7 @@ from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.summary import evidence_of, outcome_of
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
-from goalrunner.exports.html import RunPage, page_text
+from goalrunner.exports.html import Round, RunPage, page_text
 from tests.support.told_run import HASH, created, message, numbered, started
 
 OUTPUT = "2 failed, 41 passed\n"
@@ -136,7 +136,7 @@ def two_rounds(hidden: bool = False, size: int = REF.size, said: str = "2 failed
 def test_a_page_has_every_part_of_a_run() -> None:
     found = page(two_rounds())
     assert "Complete after 2 rounds: 1 criterion is met, by 2 citations that the runner checked." in found.text
-    assert {"overview", "criteria", "rounds", "changes", "approvals", "usage", "labels"} <= set(found.values("id"))
+    assert {"overview", "criteria", "rounds", "changes", "usage", "labels"} <= set(found.values("id"))
     assert "1 ✗failed: not complete 0.00 2 4.0 s 1,000 tokens · $0.10" in found.text
     assert "2 ✓passed: complete 1.00 0 6.0 s 100 tokens · $0.02" in found.text
     assert "agent 1 1,000 tokens 900 100 $0.10 91 %" in found.text
@@ -175,6 +175,41 @@ def test_charts_have_a_point_for_each_round() -> None:
     assert [label.partition(".")[0] for label in found.values("aria-label", "svg")] == [
         "Score, round 1: 0", "Cost, round 1: $0", "Failing tests, round 1: 2, round 2: 0",
     ]  # fmt: skip
+
+
+def test_a_run_in_which_no_person_decided_has_no_part_about_approvals() -> None:
+    asked = events.ApprovalRequested(approval_id="a1", kind="shell", action="deploy", rule="deploy*")
+    found = page([*two_rounds()[:-1], *_after(two_rounds()[:-1], asked)])
+    assert "approvals" in found.values("id")
+    assert "#approvals" in found.values("href")
+    found = page(two_rounds())
+    assert "approvals" not in found.values("id")
+    assert "#approvals" not in found.values("href")
+
+
+def test_without_a_judge_there_is_no_chart_of_scores() -> None:
+    def unjudged(event: Event) -> Event:
+        return started(judge="") if isinstance(event, events.RunStarted) else event
+
+    told = [unjudged(record.event) for record in two_rounds()]
+    found = page(numbered(*(event for event in told if not isinstance(event, events.VerdictRecorded))))
+    assert [label.partition(",")[0] for label in found.values("aria-label", "svg")] == ["Cost", "Failing tests"]
+
+
+@pytest.mark.parametrize(
+    ("summary", "number"),
+    [
+        ("2 failed, 41 passed", 2),
+        ("1 failed, 2 errors", 3),
+        ("3 tests, FAILED, failures=2, errors=1", 3),
+        ("4 passing, 1 failing", 1),
+        ("exit 1", 1),
+    ],
+)
+def test_failing_tests_are_those_that_the_test_runner_reports(summary: str, number: int) -> None:
+    red = ValidatorResult(name="tests", passed=False, summary=summary)
+    green = ValidatorResult(name="lint", passed=True, summary="0 failed")
+    assert Round(1, results=(red, green)).failing == number
 
 
 def test_unknown_spend_is_not_drawn_as_nothing() -> None:

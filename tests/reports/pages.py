@@ -244,6 +244,8 @@ def endings() -> Sections:
     )
     plan = created().plan
     alone = created().model_copy(update={"plan": plan.model_copy(update={"has_judge": False, "takes_baseline": True})})
+    needs_red = {"has_judge": False, "takes_baseline": True, "wants_red": True}
+    red_first = created().model_copy(update={"plan": plan.model_copy(update=needs_red)})
     budgeted = created().model_copy(
         update={"plan": plan.model_copy(update={"tokens": 1_000, "cost_usd": 1.0, "unenforced": ("cost_usd",)})}
     )
@@ -277,6 +279,12 @@ def endings() -> Sections:
         ),
         "stopped within round 2": shown(*stopped, timed_out(state_of(*stopped))),
         "before round 1": shown(alone, started(judge=""), green, events.RunEnded(stop_reason=StopReason.SATISFIED)),
+        "not started": shown(
+            red_first,
+            started(judge=""),
+            green,
+            events.RunEnded(stop_reason=StopReason.BASELINE_GREEN, message="not started: the validators already pass"),
+        ),
         "interrupted in a turn of unknown usage": shown(budgeted, external, ROUND_1, message("user"), interrupted),
         "a citation is invalid": shown(created(), started(), ROUND_1, ROUND_1_ENDS, RED, CAPPED),
         "the last words of a round": shown(

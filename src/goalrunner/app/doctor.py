@@ -54,6 +54,8 @@ def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False)
     config = resolve(_trial(goal, goal.workspace, goal.agent), options)
     findings = [finding for finding in readiness(config) if finding.name != WARNING]
     findings += more_findings(config, findings)
+    if config.goal.workspace.sandbox == "none" and "sandbox" not in config.problems:
+        findings.append(sandbox_finding(config.workspace, config.options.environ))
     used = None
     if with_round and all(finding.state != "bad" for finding in findings):
         tried = [_try_round(goal, agent, dict(environ)) for agent in config.agents or (None,)]
@@ -105,7 +107,7 @@ def _try_round(goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str])
 
 
 def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield what is good to know, but not needed: the agent's version, other ways to drive it, and a sandbox."""
+    """Yield what is good to know, but not needed: the agent's version, and other ways to drive it."""
     installed = [finding.name for finding in findings if finding.state == "good"]
     for agent in config.usable_agents:
         environ = agent.environment(config.sandbox.environ)
@@ -122,8 +124,6 @@ def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Fi
                 yield Finding(name, "note", message)
         if not config.goal.has_judge:
             yield judge_finding(agent.name, agent.preset, config)
-    if config.goal.workspace.sandbox == "none" and "sandbox" not in config.problems:
-        yield sandbox_finding(config.workspace, config.options.environ)
 
 
 def judge_finding(name: str, preset: Preset, config: RunConfig) -> Finding:

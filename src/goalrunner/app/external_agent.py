@@ -29,6 +29,8 @@ from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, hidden_p
 
 OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
 SIGN_IN = "sign-in"  # the name of findings about the key or login of an agent
+_LONGEST_COMMAND = 48
+"""Characters of a command in the header; words that turn permission checks off are shown in any case."""
 _UNITS: dict[BudgetName, str] = {"tokens": "tokens", "cost_usd": "dollars"}
 
 
@@ -100,7 +102,17 @@ class ResolvedAgent:
         """Name and command on one line, without placeholders that stand for no word or several."""
         words = [word for word in self.command if word not in ("{model}", "{args}")]
         line = " ".join((words[0] if len(words) == 1 else shlex.join(words)).split())
-        return f"{self.name} · {line if len(line) <= 48 else line[:48].rstrip() + '…'}"
+        if len(line) > _LONGEST_COMMAND:
+            line = f"{line[:_LONGEST_COMMAND].rstrip()}…"
+            if self.unchecked and self.unchecked not in line:
+                line = f"{words[0]} … {self.unchecked}"
+        return f"{self.name} · {line}"
+
+    @property
+    def unchecked(self) -> str:
+        """The words of its command that turn its own permission checks off; empty if there are none."""
+        words = self.preset.unchecked
+        return shlex.join(words) if all(word in self.command for word in words) else ""
 
     def environment(
         self, environ: Mapping[str, str], withhold: tuple[str, ...] = (), *, sandboxed: bool = False
@@ -192,14 +204,20 @@ def check_installed(
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
 
-def external_notes(agent: ResolvedAgent) -> tuple[str, ...]:
-    """Return notes for people about what the agent does not do."""
-    notes = []
+def external_notes(agent: ResolvedAgent, *, sandboxed: bool) -> tuple[str, ...]:
+    """Return notes for people about what the agent does not do. `sandboxed`: it runs in a sandbox."""
+    notes = [] if sandboxed or not agent.unchecked else [unchecked_note(agent)]
     if agent.protocol == "command" and not agent.preset.resume and agent.goal.preserve_context:
         notes.append(f"{agent.name} is stateless: the history is sent again in each round")
     unknown = "the budget counts only what is known"
     notes += [f"{agent.name} does not report its {_UNITS[budget]}: {unknown}" for budget in agent.unenforced]
     return tuple(notes)
+
+
+def unchecked_note(agent: ResolvedAgent) -> str:
+    """Return a note about an agent that runs without a sandbox and with its own permission checks off."""
+    proposal = '; [workspace] sandbox = "auto" confines it' if agent.goal.workspace.sandbox == "none" else ""
+    return f"{agent.name} runs with its own permission checks off ({agent.unchecked}): it can do what you can{proposal}"
 
 
 def refuse_unsupported(agent: ResolvedAgent) -> None:

@@ -277,7 +277,7 @@ def _warnings(config: RunConfig) -> Iterator[Finding]:
     notes = list(_label_notes(config))
     notes += warnings_before(goal, options.environ)
     for agent in config.usable_agents:
-        notes += external_notes(agent)
+        notes += external_notes(agent, sandboxed=config.sandbox.choice.sandbox is not None)
     yield from (Finding(WARNING, "note", note) for note in (*notes, *secrets))
 
 

@@ -221,7 +221,8 @@ def help_(topic: Annotated[Text, argument("PAGE", "Name of a page; default: list
         lines = [f"goal help {name.ljust(columns)}  {title}" for name, title in titles.items()]
         output.say("\n".join([*lines, "", "goal COMMAND --help explains a command and its options."]) + "\n")
     elif topic in pages:
-        output.page(_rendered(pages[topic]) if sys.stdout.isatty() else pages[topic])
+        shown = "\n".join(line for line in pages[topic].splitlines() if not line.startswith("<!--")) + "\n"
+        output.page(_rendered(shown) if sys.stdout.isatty() else shown)
     elif topic in COMMANDS or topic in SUBCOMMANDS:
         return app([*topic.split(), "--help"], standalone_mode=False) or 0
     else:
@@ -235,8 +236,7 @@ def _rendered(text: str) -> str:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    plain = "\n".join(line for line in text.splitlines() if not line.startswith("<!--"))
     console = Console(width=min(output.columns() or 80, 110), no_color=not output.has_colours())
     with console.capture() as capture:
-        console.print(Markdown(plain, hyperlinks=False))
+        console.print(Markdown(text, hyperlinks=False))
     return capture.get()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from goalrunner.app.doctor import BaselineResult, check_readiness, sandbox_finding, take_baseline
+from goalrunner.app.external_agent import resolve_agents, unchecked_note
 from goalrunner.app.project import InstalledAgent, detect_project, installed_agents, judge_for, with_keys
 from goalrunner.app.proposal import GREEN_TESTS, Proposal
 from goalrunner.app.run_options import RunOptions
@@ -159,8 +160,17 @@ def _detected(proposal: Proposal) -> Iterator[str]:
     yield from (f"warning    {problem}" for problem in proposal.project.problems)
     none = "none is installed, and no key is set; goal agents lists what to install"
     yield f"agent      {proposal.agent or none}"
+    yield from (f"warning    {note}" for note in _unchecked(proposal))
     yield f"judge      {proposal.judge or 'none; the validator decides'}"
     yield f"sandbox    {sandbox_finding(resolved_current_folder(), os.environ).message}"
+
+
+def _unchecked(proposal: Proposal) -> Iterator[str]:
+    """Yield a note for each agent that runs with its own permission checks off."""
+    agent = proposal.agent
+    if agent is not None and not agent.model:
+        goal = Goal(objective=GREEN_TESTS, agent=[agent.name, *agent.fallbacks])
+        yield from (unchecked_note(one) for one in resolve_agents(goal, os.environ) if one.unchecked)
 
 
 def _checked(proposal: Proposal) -> BaselineResult:

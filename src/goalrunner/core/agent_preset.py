@@ -132,6 +132,8 @@ class Preset(Frozen):
     """Usage that it reports when it speaks ACP."""
     model: Annotated[tuple[fields.String, ...], AfterValidator(_with_name)] = ()
     """Words for a model: ["--model", "{name}"]."""
+    unchecked: tuple[fields.Line, ...] = ()
+    """Words of its command that turn its own permission checks off."""
     env: fields.Environment = Field({})
     """Variables that are added to its environment."""
     asking: fields.Environment = Field({})

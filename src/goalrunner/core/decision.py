@@ -217,7 +217,7 @@ def _after_baseline(state: RunState, baseline: BaselineOutcome) -> Step:
         case "differs":
             return end(StopReason.ENVIRONMENT_FAILED, baseline.reason)
         case "green" if state.plan.wants_red:
-            message = 'every validator passes before round 1, but the goal has baseline = "red"'
+            message = 'not started: the validators already pass, and the goal has baseline = "red"'
             return end(StopReason.BASELINE_GREEN, message, 'add a validator that fails, or set baseline = "any"')
         case "green" if not state.plan.needs_round:
             return _unless_spent(state, AskJudge(0)) if state.plan.has_judge else _completion(state)

@@ -188,8 +188,8 @@ class RunSummary:
 
     @property
     def checked_rounds(self) -> int:
-        """The rounds that were checked. A baseline that completes the run is its first iteration, but no round."""
-        return 0 if self.status == "complete" and self.round == 0 else self.iterations
+        """The rounds that were checked. A baseline that ends the run is its first iteration, but no round."""
+        return 0 if self.round == 0 and self.iterations == 1 else self.iterations
 
     @property
     def process_exit_code(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -33,6 +34,9 @@ _OUTPUTS = 1_600_000
 """Bytes of outputs that a page shows, divided among its steps; an output that the verdict cites may have more."""
 _OPEN = 5
 """If a run has at most so many rounds, all of them are unfolded."""
+
+_FAILED_COUNT = re.compile(r"\b(\d{1,9}) (?:failed|failing|errors?)\b|\b(?:failures|errors)=(\d{1,9})\b")
+"""What a summary of a test runner reports of failures: "2 failed, 1 error", "failures=1"."""
 
 _Words = Callable[[TranscriptRef], str]
 _Ends = Callable[[ArtifactRef, int], tuple[bytes, bytes]]
@@ -70,6 +74,8 @@ class Round:
     entries: list[PageEntry] = field(default_factory=list)
     is_open: bool = False
     verdict: GoalVerdict | None = None
+    is_judged: bool = False
+    """Whether the run has a judge. Without one, the score only repeats whether the validators passed."""
     results: tuple[ValidatorResult, ...] = ()
     changes: list[str] = field(default_factory=list)
     files: list[FileDiff] = field(default_factory=list)
@@ -84,15 +90,14 @@ class Round:
     @property
     def failing(self) -> int | None:
         """Tests that failed; a failed validator that does not count them is one. None if no validator ran."""
-        failed = sum(result.tests_failed or 1 for result in self.results if not result.passed)
-        return failed if self.results else None
+        return sum(map(_failing_tests, self.results)) if self.results else None
 
     @property
     def values(self) -> dict[str, tuple[float, str]]:
         """The value and its text for each chart, without unknown values, which are not 0."""
         tokens, cost = figures.spent(self.total)
         found: dict[str, tuple[float, str]] = {}
-        if self.number and self.verdict:
+        if self.number and self.verdict and self.is_judged:
             found["Score"] = self.verdict.score, figures.score(self.verdict.score)
         if self.number and self.total.known_cost_usd:
             found["Cost"] = self.total.known_cost_usd, cost
@@ -101,6 +106,16 @@ class Round:
         if self.failing is not None:
             found["Failing tests"] = self.failing, f"{self.failing:,}"
         return found
+
+
+def _failing_tests(result: ValidatorResult) -> int:
+    """Return how many tests failed: as the test runner reports it, else 1 for the validator itself."""
+    if result.passed:
+        return 0
+    if result.tests_failed:
+        return result.tests_failed
+    counts = (word or keyed for word, keyed in _FAILED_COUNT.findall(result.summary))
+    return sum(map(int, counts)) or 1
 
 
 class RunPage:
@@ -151,6 +166,7 @@ class RunPage:
             self.rounds.append(Round(event.round, record.elapsed, usage))
         here = self.rounds[-1]
         here.seconds, here.total = record.elapsed - here.began, usage
+        here.is_judged = self._has_judge
         if isinstance(event, events.RoundStarted | events.RunEnded):  # the heading of the round says the rest
             lines = [line for line in lines if isinstance(line, Fact) and line.tone == "warn"]
         entries = [PageEntry(line) for line in lines]
@@ -170,14 +186,17 @@ class RunPage:
                 here.verdict = event.verdict
         here.entries += entries
 
+    @property
+    def _has_judge(self) -> bool:
+        return self._narrative.state is not None and "judge" in self._narrative.state.models
+
     def _add_results(
         self, here: Round, event: events.BaselineTaken | events.ValidatorsFinished, entries: Sequence[PageEntry]
     ) -> None:
         here.results = event.results
         if isinstance(event, events.ValidatorsFinished):
             decided = verdict_of(event.results, event.refusal or ", ".join(event.leaked))
-            has_judge = self._narrative.state is not None and "judge" in self._narrative.state.models
-            here.verdict = None if decided.complete and has_judge else decided
+            here.verdict = None if decided.complete and self._has_judge else decided
         known = {item.id: item for item in events.observations_of(event)}
         for entry, result in zip(entries, event.results, strict=False):
             entry.observation, entry.is_hidden = known.get(result.observation), result.hidden

@@ -192,7 +192,7 @@ class Narrative:
                 self.missing = event.verdict.missing
             case events.RunEnded() if state.round > 1:  # of an only round, the run's last line shows the same
                 lines += self._round_end(state)
-        lines += map(self.labelled, event_lines(event))
+        lines += map(self.labelled, event_lines(event, wants_red=state.plan.wants_red))
         lines += map(self.labelled, _wait_lines(record, before, state))
         if not isinstance(event, events.RunEnded):
             lines += self._warnings(state)

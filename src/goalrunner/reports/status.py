@@ -185,6 +185,16 @@ def closing_lines(
         if path:
             yield Fact("", home_path(path), whole=True)
     yield from next_steps(summary_of(outcome, state))
+    yield from _uses_of_the_change(outcome, state)
+
+
+def _uses_of_the_change(outcome: GoalOutcome, state: RunState | None) -> Iterator[Fact]:
+    """Yield the commands that show the change of a complete run and make a branch of it; without git, a patch."""
+    if outcome.passed and outcome.changes is not None and outcome.changes.files:
+        is_in_git = state is not None and state.base is not None and state.base.repository
+        use = "--branch NAME" if is_in_git else "--patch"
+        yield Fact("changes", f"goal diff {outcome.run_id}", whole=True)
+        yield Fact("keep", f"goal export {outcome.run_id} {use}", whole=True)
 
 
 def _changed_check_lines(outcome: GoalOutcome) -> Iterator[Fact]:

@@ -48,10 +48,12 @@ def wait_step(wait: Waiting, now: datetime) -> StepLine:
     return _warning(wait.account, f"retry {wait.number} after {figures.span(max(round(pause), 1))} ({wait.reason})")
 
 
-def event_lines(event: events.Event) -> Iterator[ReportLine]:
-    """Yield the lines of an event; most events have none."""
-    for part in (_work_lines, _check_lines, _judge_lines, _person_lines):
-        yield from part(event)
+def event_lines(event: events.Event, *, wants_red: bool = False) -> Iterator[ReportLine]:
+    """Yield the lines of an event; most events have none. `wants_red`: the goal needs a validator that fails at first."""
+    yield from _work_lines(event)
+    yield from _check_lines(event, wants_red=wants_red)
+    yield from _judge_lines(event)
+    yield from _person_lines(event)
 
 
 def _warning(name: str, remark: str) -> StepLine:
@@ -104,14 +106,15 @@ def _validator(result: ValidatorResult) -> StepLine:
     return replace(step, time=figures.elapsed(result.duration))
 
 
-def _check_lines(event: events.Event) -> Iterator[ReportLine]:
+def _check_lines(event: events.Event, *, wants_red: bool) -> Iterator[ReportLine]:
     match event:
         case events.BaselineTaken():
             yield from map(_validator, event.results)
             if event.reason:
                 yield _failed("checks", event.reason)
             elif event.standing == "green":
-                yield _passed("checks", "every validator passes before round 1")
+                make = _failed if wants_red else _passed
+                yield make("checks", "every validator passes before round 1")
             yield from (_warning("note", note) for note in event.notes)
         case events.ValidatorsFinished():
             yield from map(_validator, event.results)
