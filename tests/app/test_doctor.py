@@ -116,9 +116,10 @@ def test_neither_key_nor_login_stands_in_the_way_unless_there_is_a_keychain(
     programs: Programs, monkeypatch: pytest.MonkeyPatch, platform: str, state: str
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    found = sign_in_finding(PRESET, {**programs.environ, "ASKING_KEY": "  "})
+    found = sign_in_finding("asking", PRESET, {**programs.environ, "ASKING_KEY": "  "})
     assert (found.state, found.hint) == (state, "run asking login")
-    assert found.message.startswith("ASKING_KEY is not set, and there is no ~/.asking/login.json")
+    start = "asking is not signed in" if state == "bad" else "no sign-in of asking was found"
+    assert found.message.startswith(f"{start}: ASKING_KEY is not set, and there is no ~/.asking/login.json")
 
 
 @pytest.mark.parametrize("added", [{"args": ("--provider", "mine")}, {"env": {"ASK_ANOTHER": "1"}}])

@@ -161,7 +161,7 @@ def test_a_missing_key_and_login_is_a_note_of_the_run_and_no_error(place: Path, 
         assert not any(finding.error for finding in findings)
         return "\n".join(run_notes(findings, config))
 
-    assert "may need a key or a login: X_KEY is not set" in notes()
+    assert "is not signed in: X_KEY is not set" in notes()
     assert "x login" in notes()
     assert "X_KEY" not in notes(X_KEY="1")
     (tmp_path / ".x").mkdir()

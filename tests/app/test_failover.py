@@ -232,8 +232,8 @@ def test_findings_name_the_agent_if_there_are_several(tmp_path: Path) -> None:
     ]
     notes = run_notes(readiness(config), config)
     assert [note.partition(":")[0] for note in notes if "key" in note] == [
-        "first may need a key or a login",
-        "second may need a key or a login",
+        "first is not signed in",
+        "second is not signed in",
     ]
 
 

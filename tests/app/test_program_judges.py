@@ -110,7 +110,7 @@ async def test_a_judge_that_is_not_signed_in_ends_the_run_before_round_1(place: 
     outcome = await place.run("judge = 'claude'\n")
     assert (outcome.status, outcome.stop_reason, outcome.iterations) == ("failed", "authentication", 0)
     assert "the judge claude has no valid key or login (401): Not logged in" in outcome.message
-    assert "run claude and sign in" in outcome.message
+    assert "run `claude` once to sign in" in outcome.message
 
 
 async def test_a_run_waits_until_the_limit_of_its_judge_resets(place: Place) -> None:

@@ -38,6 +38,11 @@ CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
         [".venv/bin/pytest -q"],
     ),
     "uv": ({"pytest.ini": "[pytest]", "uv.lock": ""}, "uv", ["uv run pytest -q"]),
+    "uv beside an environment": (
+        {"pytest.ini": "[pytest]", "uv.lock": ""},
+        "uv .venv/bin/pytest",
+        ["uv run pytest -q"],
+    ),
     "uv is not installed": ({"pytest.ini": "[pytest]", "uv.lock": ""}, "pytest", ["pytest -q"]),
     "poetry": ({"pytest.ini": "[pytest]", "pyproject.toml": "[tool.poetry]"}, "poetry", ["poetry run pytest -q"]),
     "unittest beside the code": ({"test_a.py": "import unittest\n"}, "", ["python3 -m unittest"]),
@@ -79,6 +84,59 @@ def test_the_test_commands(case: str) -> None:
     assert found.is_empty is (not files)
 
 
+MEMBERS: dict[str, tuple[dict[str, str], str, str]] = {
+    "uv": ({"pytest.ini": "[pytest]"}, "uv.lock", "uv run pytest -q"),
+    "poetry": ({"pytest.ini": "[pytest]"}, "poetry.lock", "poetry run pytest -q"),
+    "pnpm": ({"package.json": '{"scripts": {"test": "jest"}}'}, "pnpm-lock.yaml", "pnpm test"),
+    "npm": ({"package.json": '{"scripts": {"test": "jest"}}'}, "package-lock.json", "npm test"),
+}
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+@pytest.mark.parametrize("case", MEMBERS)
+def test_a_member_of_a_workspace_is_tested_with_the_tool_of_the_workspace(
+    case: str, is_repository: bool, tmp_path: Path
+) -> None:
+    files, lock, expected = MEMBERS[case]
+    member = tmp_path / "packages" / "api"
+    member.mkdir(parents=True)
+    for name, text in files.items():
+        (member / name).write_text(text)
+    (tmp_path / lock).touch()
+    if is_repository:
+        (tmp_path / ".git").mkdir()
+    (tmp_path / "bin").mkdir()
+    environ = program(tmp_path / "bin", "uv", "poetry", "pytest")
+    (found,) = detect_project(member, environ).commands
+    without = {"pnpm test": "npm test"}.get(expected, expected.removeprefix(f"{case} run "))
+    assert found.command == (expected if is_repository else without)
+
+
+@pytest.mark.parametrize(("is_active", "command"), [(True, "pytest -q"), (False, ".venv/bin/pytest -q")])
+def test_a_program_of_an_activated_environment_has_no_path(is_active: bool, command: str, tmp_path: Path) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    environ = program(tmp_path / ".venv/bin", "pytest")
+    (found,) = detect_project(tmp_path, environ if is_active else program(tmp_path / "bin", "pytest")).commands
+    assert found.command == command
+
+
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [
+        ("pytest -q", "python3 -m pytest -q"),
+        ("uv run pytest -q", "uv run python -m pytest -q"),
+        ("poetry run pytest -q", "poetry run python -m pytest -q"),
+        (".venv/bin/pytest -q", ".venv/bin/python -m pytest -q"),
+        ("python3 -m pytest -q", "python3 -m pytest -q"),
+        ("make test", "make test"),
+    ],
+)
+def test_pytest_is_started_as_a_module_of_the_same_environment(command: str, module: str) -> None:
+    assert Proposal(Project(), command, "", None, "").as_module == module
+
+
 FOLDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "src layout": ("src/a/b.py tests/test_b.py setup.py pyproject.toml docs/conf.py", ("src/**",)),
     "flat layout": ("pkg/a.py pkg/__init__.py tests/test_b.py", ("pkg/**",)),
@@ -101,7 +159,8 @@ def test_the_folders_that_may_change_are_those_of_sources_alone(case: str) -> No
 
 def test_a_goal_file_proposes_the_folders_only_as_a_comment() -> None:
     project = Project(editable=("src/**",))
-    text = Proposal(project, "pytest -q", "", None, "").text("Do it.", Path("/goal.schema.json"))
+    text = Proposal(project, "pytest -q", "", None, "").text("Do it.")
+    assert "#:schema" not in text
     assert tomllib.loads(text)["workspace"] == {}
     assert '# editable = ["src/**"] ' in text
     assert "the agent may change only these, so that no new test counts\n" in text
@@ -131,7 +190,7 @@ def test_installed_agents_with_a_key_come_first(tmp_path: Path) -> None:
     assert {agent.name for agent in installed_agents(environ)} == {"claude", "codex"}
     first, second = installed_agents({**environ, "OPENAI_API_KEY": "k"})
     assert (first.name, first.note) == ("codex", "")
-    assert second.note
+    assert second.note == "not signed in"
 
 
 def test_a_key_gives_a_model_and_a_judge() -> None:

@@ -84,7 +84,10 @@ def test_a_file_that_does_not_hold_is_told_and_hides_no_other_agent(programs: Pr
 def test_the_check_of_an_agent_says_what_to_type_and_exits_with_4_until_it_is_done(programs: Programs) -> None:
     told = goal("agents", "asking", cwd=programs.root, env=environment(programs))
     assert told.code == 4
-    assert "sign-in    ✗ ASKING_KEY is not set, and there is no ~/.asking/login.json\n" in told.out
+    assert (
+        "sign-in    ✗ asking is not signed in: ASKING_KEY is not set, and there is no ~/.asking/login.json\n"
+        in told.out
+    )
     assert "           run asking login\n" in told.out
     assert told.out.endswith("           asking cannot be used: 1 problem found\n")
     mended = goal("agents", "asking", cwd=programs.root, env=environment(programs, ASKING_KEY="x"))

@@ -84,8 +84,9 @@ def test_init_writes_a_goal_file_that_check_and_the_schema_accept(
         "timeout": "1h",
         "workspace": {},
     }
-    schema = json.loads((own_home / "goal.schema.json").read_text())
-    assert text.startswith(f"#:schema {(own_home / 'goal.schema.json').as_uri()}\n")
+    assert str(tmp_path) not in text
+    assert "#:schema" not in text
+    schema = json.loads(goal("schema", cwd=project).out)
     jsonschema.Draft202012Validator(schema).validate(table)
     assert not list((own_home / "runs").glob("*"))
     ended = goal("check", "--json", cwd=project, PATH=path, ANTHROPIC_API_KEY="k")
@@ -93,6 +94,49 @@ def test_init_writes_a_goal_file_that_check_and_the_schema_accept(
     assert (ended.code, found["ready"], found["problems"]) == (0, True, [])
     assert found["baseline"]["standing"] == "red"
     assert not list((own_home / "runs").glob("*"))
+
+
+@pytest.mark.slow
+def test_init_names_the_schema_that_lies_beside_the_goal_file(project: Path) -> None:
+    (project / "goal.schema.json").write_text(goal("schema", cwd=project).out)
+    ended = goal("init", "--yes", "--agent", "claude", cwd=project)
+    assert ended.code == 0, ended.err
+    assert (project / "goal.toml").read_text().startswith("#:schema ./goal.schema.json\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("logins", "key", "agent"),
+    [("codex", "", "codex"), ("claude codex", "", "claude"), ("", "OPENAI_API_KEY", ""), ("", "", "claude")],
+)
+def test_init_without_questions_prefers_what_is_signed_in(
+    project: Path, tmp_path: Path, logins: str, key: str, agent: str
+) -> None:
+    sign_in(tmp_path / "home", logins)
+    env = {key: "k"} if key else {}
+    # With this key, Codex would be signed in.
+    names = ("claude", "codex") if not key else ("claude",)
+    ended = goal("init", "--yes", cwd=project, PATH=agents(tmp_path, *names), **env)
+    assert ended.code == 0, ended.err
+    table = tomllib.loads((project / "goal.toml").read_text())
+    assert (table.get("agent", ""), "model" in table) == (agent, not agent)
+
+
+def sign_in(home: Path, names: str) -> None:
+    """Write the login files of agents."""
+    for name, login in (("claude", ".claude/.credentials.json"), ("codex", ".codex/auth.json")):
+        if name in names.split():
+            (home / login).parent.mkdir(parents=True)
+            (home / login).write_text("{}")
+
+
+@pytest.mark.slow
+def test_the_objective_that_init_writes_for_green_tests_is_never_ready(project: Path) -> None:
+    assert goal("init", "--yes", "--agent", "claude", "--validator", "true", "--judge", "a/b", cwd=project).code == 0
+    for command in ("check", "run"):
+        ended = goal(command, cwd=project)
+        assert ended.code == 2
+        assert re.search(r"goal.toml:\d+:\d+ +objective is the placeholder that goal init wrote; say what", ended.err)
 
 
 @pytest.mark.slow
@@ -247,7 +291,7 @@ def test_init_where_nothing_can_be_written_is_an_error_with_the_path(project: Pa
     (project / "goal.toml").mkdir()
     ended = goal("init", "--yes", "--force", "--agent", "claude", "--validator", "false", cwd=project)
     assert ended.code == 2
-    assert "goal.schema.json: Is a directory\ncheck the paths" in ended.err
+    assert "cannot write goal.toml: Is a directory\ncheck the path" in ended.err
 
 
 @pytest.mark.parametrize("name", ["outcome", "state", "events", "goal"])
@@ -334,6 +378,20 @@ def test_the_only_installed_agent_is_used_and_several_are_an_error(
     (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\nagent = "builtin"\n')
     assert main(["run"]) == 2
     assert "the agent has no model" in capsys.readouterr().err
+
+
+def test_the_only_agent_that_is_signed_in_is_used(
+    project: Path, tmp_path: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\n')
+    monkeypatch.setenv("PATH", agents(tmp_path, "claude", "codex"))
+    sign_in(tmp_path / "home", "codex")
+    assert main(["run"]) == 0
+    said = capsys.readouterr().err
+    assert "Using the agent codex, since neither an agent nor a model is named; claude is not signed in\n" in said
+    sign_in(tmp_path / "home", "claude")
+    assert main(["run"]) == 2
+    assert "none is chosen: claude, codex" in capsys.readouterr().err
 
 
 @pytest.mark.slow

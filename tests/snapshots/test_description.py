@@ -39,6 +39,23 @@ def test_a_change_makes_it_unclean(repository: Path, name: str) -> None:
     assert describe(repository) == "git, uncommitted changes"
 
 
+@pytest.mark.parametrize(("folder", "seen"), [(".", "git, clean"), ("src", "git, clean")])
+def test_a_new_goal_file_is_no_change_of_a_person(repository: Path, folder: str, seen: str) -> None:
+    (repository / folder / "goal.toml").write_text('objective = "x"\n')
+    assert describe(repository) == seen
+    (repository / folder / "a-goal.toml").touch()
+    assert describe(repository) == "git, uncommitted changes"
+
+
+def test_a_changed_goal_file_is_a_change(repository: Path) -> None:
+    (repository / "goal.toml").touch()
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    (repository / "goal.toml").write_text('objective = "x"\n')
+
+    assert describe(repository) == "git, uncommitted changes"
+
+
 def test_only_the_workspaces_own_part_of_a_repository_counts(repository: Path) -> None:
     (repository / "new.py").write_text("")
 

@@ -240,9 +240,14 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
 
 
 def sign_in_finding(
-    preset: Preset, environ: Mapping[str, str], policy: SandboxPolicy | None = None, *, configured: bool = False
+    agent: str,
+    preset: Preset,
+    environ: Mapping[str, str],
+    policy: SandboxPolicy | None = None,
+    *,
+    configured: bool = False,
 ) -> Finding:
-    """Check that an external agent has a key or a login; only a real round shows whether it is valid.
+    """Check that an external agent of this name has a key or a login; only a real round shows whether it is valid.
 
     In a sandbox, a login must be visible there. `configured`: the goal gives the agent arguments or variables, which may
     select another provider.
@@ -254,16 +259,17 @@ def sign_in_finding(
         if Path(home, path).exists():
             if policy is not None and hidden_path((str(Path(home, path)),), policy, Path(home)):
                 hint = f'add it to home = ["{path}"] of the preset'
-                return Finding(name, "bad", f"~/{path} exists, but is not visible in the sandbox", hint)
+                return Finding(name, "bad", f"~/{path} of {agent} exists, but is not visible in the sandbox", hint)
             return Finding(name, "good", f"~/{path} exists")
     if not (keys or preset.login):
         return Finding(name, "note", "the preset names neither keys nor login files")
-    parts = [f"none of {', '.join(keys)} is set" if len(keys) > 1 else f"{keys[0]} is not set"] if keys else []
+    parts = [f"{keys[0]} is not set" if len(keys) == 1 else "no key is set"] if keys else []
     parts += [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"] if preset.login else []
     missing = ", and ".join(parts)
+    unknown = f"no sign-in of {agent} was found: {missing}"
     if sys.platform == "darwin" and preset.login:
-        return Finding(name, "note", f"{missing}; the login may be in the keychain", preset.sign_in)
+        return Finding(name, "note", f"{unknown}; the login may be in the keychain", preset.sign_in)
     if configured:
-        return Finding(name, "note", f"{missing}; the args or env of [agent] may sign it in", preset.sign_in)
+        return Finding(name, "note", f"{unknown}; the args or env of [agent] may sign it in", preset.sign_in)
     export = f"export {keys[0]}=..." if keys else "sign in with the agent itself"
-    return Finding(name, "bad", missing, preset.sign_in or export)
+    return Finding(name, "bad", f"{agent} is not signed in: {missing}", preset.sign_in or export)

@@ -67,10 +67,23 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
             return ""
 
     def has(program: str) -> bool:
-        return (folder / program).is_file() if "/" in program else bool(program_outside(program, environ, ()))
+        path, active = folder / program, program_outside(Path(program).name, environ, ())
+        if "/" not in program:
+            return active is not None
+        # The program of an activated environment needs no path, which may be another one for other people.
+        return path.is_file() and not (active is not None and active.parent.resolve() == path.parent.resolve())
 
     paths = listed_files(folder, environ, "--cached", "--others", "--exclude-standard")
-    return replace(detect(paths, read, has), problems=tuple(_problems(folder, paths)))
+    return replace(detect(paths, read, has, _files_above(folder)), problems=tuple(_problems(folder, paths)))
+
+
+def _files_above(folder: Path) -> frozenset[str]:
+    """Return which lock files lie in the folders above, within the repository: those of a workspace with members."""
+    parents = list(folder.resolve().parents)
+    roots = [number for number, parent in enumerate((folder, *parents)) if (parent / ".git").exists()]
+    above = parents[: roots[0]] if roots else []
+    locks = {*PACKAGE_MANAGERS.values(), *PROJECT_RUNNERS.values()} - {""}
+    return frozenset(lock for lock in locks if any((parent / lock).is_file() for parent in above))
 
 
 def _problems(folder: Path, paths: Iterable[str]) -> Iterator[str]:
@@ -81,21 +94,29 @@ def _problems(folder: Path, paths: Iterable[str]) -> Iterator[str]:
             yield f"{name} cannot be read: {getattr(error, 'strerror', None) or error}"
 
 
-def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Project:
-    """Return the project with files at these paths; `has` returns whether a program is installed."""
+def detect(
+    paths: Iterable[str], read: Read, has: Callable[[str], bool], above: frozenset[str] = frozenset()
+) -> Project:
+    """Return the project with files at these paths.
+
+    `has` returns whether a program is installed, and of a path, whether it is needed to start the program. `above` are the
+    lock files above the folder.
+    """
     names = frozenset(paths)
     tests = frozenset(
         path for path in names if is_test_file(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
     )
-    commands = (*_python(names, tests, read, has), *_others(names, read))
+    commands = (*_python(names, tests, read, has, above), *_others(names, read, above))
     return Project(tuple({found.command: found for found in commands}.values()), _editable(names, tests), not names)
 
 
-def _python(names: frozenset[str], tests: frozenset[str], read: Read, has: Callable[[str], bool]) -> Iterator[Found]:
+def _python(
+    names: frozenset[str], tests: frozenset[str], read: Read, has: Callable[[str], bool], above: frozenset[str]
+) -> Iterator[Found]:
     """Yield the command of pytest or unittest, then those of tox and nox."""
     settings = read("pyproject.toml")
     if tested := _pytest(names, read) or _unittest(names, tests):
-        yield replace(tested, command=f"{_start(tested.command, names, settings, has)}{tested.command}")
+        yield replace(tested, command=f"{_start(tested.command, names | above, settings, has)}{tested.command}")
     if "tox.ini" in names or "[tool.tox" in settings:
         yield Found("tox", "tox.ini" if "tox.ini" in names else "pyproject.toml: [tool.tox]")
     if "noxfile.py" in names:
@@ -124,21 +145,18 @@ def _unittest(names: frozenset[str], tests: Iterable[str]) -> Found | None:
 def _start(command: str, names: frozenset[str], settings: str, has: Callable[[str], bool]) -> str:
     """Return what a command begins with to run in the project's own environment; empty if there is none."""
     program = command.partition(" ")[0]
-    for folder in PROGRAM_FOLDERS:
-        if has(f"{folder}/{program}"):
-            return f"{folder}/"
     for runner in ("uv", "poetry"):
         is_used = PROJECT_RUNNERS[runner] in names or (runner == "poetry" and "[tool.poetry" in settings)
         if is_used and has(runner):
             return f"{runner} run "
-    return ""
+    return next((f"{folder}/" for folder in PROGRAM_FOLDERS if has(f"{folder}/{program}")), "")
 
 
-def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
+def _others(names: frozenset[str], read: Read, above: frozenset[str]) -> Iterator[Found]:
     """Yield the test commands of npm, cargo, go and make."""
     script = package_scripts(read("package.json")).get("test", "")
     if script and "no test specified" not in script:
-        manager = next((manager for manager, lock in PACKAGE_MANAGERS.items() if lock in names), "npm")
+        manager = next((manager for manager, lock in PACKAGE_MANAGERS.items() if lock in names | above), "npm")
         command = "bun run test" if manager == "bun" else f"{manager} test"
         yield Found(command, f"package.json: scripts.test is {' '.join(script.split())}")
     if "Cargo.toml" in names:
@@ -200,8 +218,8 @@ def installed_agents(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
     found = []
     for name, preset in all_presets({}, environ).items():
         if any(way.is_installed for way in ways_of(preset, environ)):
-            is_missing = sign_in_finding(preset, environ).state == "bad"
-            found.append(InstalledAgent(name, "no key and no login was found" if is_missing else ""))
+            is_missing = sign_in_finding(name, preset, environ).state == "bad"
+            found.append(InstalledAgent(name, "not signed in" if is_missing else ""))
     return tuple(sorted(found, key=lambda agent: bool(agent.note)))
 
 

@@ -35,17 +35,23 @@ class Proposal:
 
     def unimported_module(self, baseline: BaselineResult) -> str:
         """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
-        if not self.command.startswith("pytest") or baseline.event is None:
+        if self.as_module == self.command or baseline.event is None:
             return ""
         feedback = "\n".join(result.feedback for result in baseline.event.results if not result.passed)
         names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", feedback)
         return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
 
-    def text(self, objective: str, schema_path: Path, *, failing: Sequence[str] = ()) -> str:
+    @property
+    def as_module(self) -> str:
+        """The command with `python -m pytest` of the same environment in place of `pytest`."""
+        in_environment = re.sub(r"\A((?:uv|poetry) run |\S+/bin/)pytest\b", r"\1python -m pytest", self.command)
+        return re.sub(r"\Apytest\b", "python3 -m pytest", in_environment)
+
+    def text(self, objective: str, *, schema: str = "", failing: Sequence[str] = ()) -> str:
         """Return the goal file. `failing` are tests that fail before any work is done."""
         agent, editable = self.agent, self.project.editable
         rows = [
-            (f"#:schema {schema_path.as_uri()}", ""),
+            *([(f"#:schema ./{schema}", "")] if schema else []),
             ("# goal check   tests this file and runs the validator once", ""),
             ("# goal run     lets the agent work until the result is verified\n", ""),
             (f"objective = {_toml(objective)}", ""),

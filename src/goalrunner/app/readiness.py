@@ -114,8 +114,7 @@ def run_notes(findings: Iterable[Finding], config: RunConfig) -> tuple[str, ...]
         if finding.name == WARNING:
             notes.append(finding.message)
         elif agent is not None and finding.state != "good" and (agent.keys or agent.preset.login):
-            why = "; ".join(filter(None, (finding.message, agent.preset.sign_in)))
-            sign_ins.append(f"{agent.name} may need a key or a login: {why}")
+            sign_ins.append("; ".join(filter(None, (finding.message, agent.preset.sign_in))))
     return (*notes, *sign_ins)
 
 
@@ -186,7 +185,7 @@ def _agent_findings(config: RunConfig, agent: ResolvedAgent) -> Iterator[Finding
     if agent.name not in (COMMAND, ACP):
         own = agent.preset.model_copy(update={"keys": agent.keys})
         settings = agent.goal.agent
-        sign_in = sign_in_finding(own, environ, policy, configured=bool(settings.args or settings.env))
+        sign_in = sign_in_finding(agent.name, own, environ, policy, configured=bool(settings.args or settings.env))
         yield replace(sign_in, name=config.finding_name(SIGN_IN, agent))
 
 
@@ -225,7 +224,7 @@ def _models(config: RunConfig) -> Iterator[Finding]:
 def _programs(config: RunConfig) -> Iterator[Finding]:
     """Yield whether programs that are judge or critic are signed in, and a budget whose usage they do not report."""
     for account, program in programs_in(config.models).items():
-        signed_in = sign_in_finding(program.preset, config.options.environ)
+        signed_in = sign_in_finding(program.model, program.preset, config.options.environ)
         yield replace(signed_in, name=f"{account} sign-in")
         for budget in config.goal.budget.limited:
             if budget not in program.preset.judge.reports and budget not in config.goal.budget.allow_unenforced:

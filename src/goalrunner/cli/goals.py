@@ -50,9 +50,11 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
     if not (goal.agent.model or "use" in goal.agent.model_fields_set):
         from goalrunner.app.project import installed_agents
 
-        chosen = choose_agent(installed_agents(os.environ), ask=output.is_interactive())
+        installed = installed_agents(os.environ)
+        chosen = choose_agent(installed, ask=output.is_interactive())
         if chosen is not None:
-            output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named")
+            others = "".join(f"; {agent.name} is {agent.note}" for agent in installed if agent.note and agent != chosen)
+            output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named{others}")
             values["agent.use"] = chosen.name
     goal = resolved(path, values, runnable=runnable)
     has_own_file = path is not None and path.name != PYPROJECT
@@ -104,9 +106,15 @@ def _proposed(values: Mapping[str, Any]) -> str:
 
 
 def choose_agent(agents: Sequence[InstalledAgent], *, ask: bool) -> InstalledAgent | None:
-    """Return the only agent, or the one that a person chooses; None if there is none. Raise UsageError if it cannot ask."""
+    """Return the only agent, or the one that a person chooses; None if there is none.
+
+    If it cannot ask, return the only one that is signed in, or raise UsageError.
+    """
     if len(agents) < 2:
         return agents[0] if agents else None
+    signed_in = [agent for agent in agents if not agent.note]
+    if not ask and len(signed_in) == 1:
+        return signed_in[0]
     if not ask:
         names = ", ".join(agent.model or agent.name for agent in agents)
         first = f"--model {agents[0].model}" if agents[0].model else f"--agent {agents[0].name}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,11 +20,11 @@ from goalrunner.core.errors import ExitCode, UsageError, os_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
-from goalrunner.goalfile.loading import error_at, resolved_current_folder
+from goalrunner.goalfile.loading import PLACEHOLDER, error_at, resolved_current_folder
 from goalrunner.reports.layout import home_path
 from goalrunner.reports.readiness import baseline_lines, readiness_lines, readiness_value
 
-_TO_DESCRIBE = "Describe the work here, and how one sees that it is done."
+_SCHEMA = Path("goal.schema.json")
 
 
 def check(
@@ -77,7 +76,8 @@ def schema(
 ) -> int:
     """Print the JSON Schema of goal files, outcomes, states or events.
 
-    Editors check and complete a goal file whose first line is `#:schema PATH`; `goal init` writes this line.
+    Editors check and complete a goal file whose first line is `#:schema PATH`. `goal init` writes this line if the folder has
+    goal.schema.json: goal schema > goal.schema.json.
     """
     output.say(json_schema(name))
     return 0
@@ -112,29 +112,19 @@ def init(
     baseline = _checked(proposal)
     if module := proposal.unimported_module(baseline):
         output.say(f"{module} is in this folder, but the tests cannot import it. Trying python -m:\n")
-        command, why = f"python3 -m {proposal.command}", f"so that tests can import {module}"
-        proposal = replace(proposal, command=command, why=why)
+        proposal = replace(proposal, command=proposal.as_module, why=f"so that tests can import {module}")
         baseline = _checked(proposal)
-    objective = objective or (_TO_DESCRIBE if baseline.is_green else GREEN_TESTS)
-    if ask and objective in (_TO_DESCRIBE, GREEN_TESTS):
+    objective = objective or (PLACEHOLDER if baseline.is_green else GREEN_TESTS)
+    if ask and objective in (PLACEHOLDER, GREEN_TESTS):
         objective = output.typed(f"What is the agent to do? [Enter: {objective}] ", objective)
-    schema_path = runs.home().absolute() / "goal.schema.json"
-    text = proposal.text(objective, schema_path, failing=baseline.failing)
+    text = proposal.text(objective, schema=_SCHEMA.name if _SCHEMA.is_file() else "", failing=baseline.failing)
     output.say(f"\n{text}\n")
     if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
-    _write(path, text, schema_path)
+    with os_errors(f"cannot write {path}", "check the path and its permissions", UsageError):
+        path.write_text(text, encoding="utf-8")
     output.say(f"Wrote {path}.\nNext: {_following(proposal, baseline, objective)}\n")
     return 0
-
-
-def _write(path: Path, text: str, schema_path: Path) -> None:
-    """Write the goal file and its schema. Raise UsageError."""
-    schema_text = json_module.dumps(json_schema("goal"), indent=1)
-    with os_errors(f"cannot write {path} and {schema_path}", "check the paths and their permissions", UsageError):
-        schema_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        schema_path.write_text(schema_text, encoding="utf-8")
-        path.write_text(text, encoding="utf-8")
 
 
 def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> str:
@@ -145,7 +135,7 @@ def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> 
         return "repair what the baseline says, then: goal check"
     if baseline.is_green and not proposal.judge:
         return "describe the work in goal.toml, and add a judge or a test that fails: the validator passes already"
-    if objective == _TO_DESCRIBE:
+    if objective == PLACEHOLDER:
         return "describe the work in goal.toml, then: goal check, then goal run"
     return "goal check, then goal run"
 
@@ -209,5 +199,6 @@ def _agent(name: str | None, model: str | None, *, ask: bool) -> InstalledAgent 
     keyed = with_keys(os.environ)
     # The key of an installed agent is often exported as well, so keys count only where no program is installed.
     programs = () if "use" in config.model_fields_set else installed_agents(os.environ)
-    every = (*programs, *keyed) if ask else programs or keyed
-    return goals.choose_agent(every, ask=ask)
+    signed_in = [agent for agent in programs if not agent.note]
+    every = (*programs, *keyed) if ask else signed_in or keyed or programs
+    return goals.choose_agent(every, ask=True) if ask else next(iter(every), None)

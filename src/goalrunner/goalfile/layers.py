@@ -185,7 +185,8 @@ def file_layer(table: Mapping[str, Any], source: ValueSource) -> GoalLayer:
             for name, item in value.items():
                 layer.put((key, name), item, spot.item(name))
         elif key == "validators" and not (isinstance(value, list) and all(isinstance(item, Mapping) for item in value)):
-            spot.wrong_key('validators are tables; write [[validators]] with run = "...", or validator = "..."')
+            ways = 'write [[validators]] with run = "...", or validator = "...", or validator = ["a", "b"]'
+            spot.wrong_key(f"validators are tables; {ways}")
         else:
             layer.put((key,), value, spot)
     for key, message in short_form_conflicts(table):

@@ -20,6 +20,9 @@ from goalrunner.goalfile.agents import CHAT_KEYS, PROGRAM_KEYS, check_agent, che
 from goalrunner.goalfile.layers import GoalLayer, Problems, ValueSource, file_layer, named_layer, report_invalid
 from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, file_refusal, parse, read_text
 
+PLACEHOLDER = "Describe the work here, and how one sees that it is done."
+"""The objective that `goal init` writes where nothing says what the work is. No goal has it."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -126,6 +129,9 @@ def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> 
 
     if lacks(("objective",)):
         problems.add('objective is missing; write objective = "...", or give --objective', "objective")
+    if layer.values.get(("objective",)) == PLACEHOLDER:
+        message = "is the placeholder that goal init wrote; say what the agent is to do, or give --objective"
+        layer.spot(("objective",), problems).wrong(message)
     if runnable and layer.is_chat and lacks(("agent", "model"), ("model",)):
         ways = 'write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL'
         problems.add(f"the agent has no model; {ways}", "model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Awaitable, Coroutine, Mapping
@@ -85,7 +86,8 @@ def ask_git(
 def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0) -> str:
     """Return "git, clean", "git, uncommitted changes", "git" if git did not answer in time, or "no git".
 
-    The folder is not changed, and filters of its repository do not run.
+    A goal file that is not in git yet, as `goal init` writes it, is no change. The folder is not changed, and filters of its
+    repository do not run.
     """
     call = partial(ask_git, path, environ=os.environ if environ is None else environ, timeout=timeout)
     names = call("config", "--name-only", "-z", "--get-regexp", r"^filter\..*\.(clean|process|required)$")[1]
@@ -93,7 +95,8 @@ def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: floa
     status = "status --porcelain -z --untracked-files=normal --ignore-submodules=all -- ."
     code, output, _ = call(*status.split(), settings=off)
     if code == 0:
-        return "git, uncommitted changes" if output else "git, clean"
+        changes = [entry for entry in output.split(b"\0") if entry and not _NEW_GOAL_FILE.match(entry)]
+        return "git, uncommitted changes" if changes else "git, clean"
     # Git is missing, too slow, or refuses the folder of another user.
     return (
         "git" if any((parent / ".git").exists() for parent in (path.absolute(), *path.absolute().parents)) else "no git"
@@ -102,6 +105,9 @@ def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: floa
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+_NEW_GOAL_FILE = re.compile(rb"\?\? (?:.*/)?goal\.toml\Z")
+"""An entry of `git status` in its porcelain format."""
 
 _TIMEOUT = 900.0
 _GRACE = 2.0
