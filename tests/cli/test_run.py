@@ -226,7 +226,7 @@ def test_without_a_goal_it_says_what_to_type(
 ) -> None:
     assert main(["run"]) == 2
     assert capsys.readouterr().err == (
-        "Error: there is no goal: no goal.toml and no [tool.goal] in pyproject.toml in this folder\n"
+        "Error: there is no goal: no goal.toml and no [tool.goal] in pyproject.toml, here or above in the repository\n"
         'goal init writes one; or goal run "what to do"; goal demo shows a run\n'
     )
 

@@ -105,9 +105,12 @@ def test_a_run_killed_while_a_conversation_is_copied_has_not_begun(talked: Goal)
         (talked.work / "done").unlink(missing_ok=True)
         assert talked.run("--continue-from", first, kill=("after", place)).code == -9
         refused = talked.resume()
-        assert refused.code == 4, (place, refused)
-        assert "ends before the run began" in refused.err
-        assert "start a new run: goal run GOAL_FILE" in refused.err
+        assert refused.code == 2, (place, refused)
+        assert "was ended before it began" in refused.err
+        named = talked.resume(talked.folder.name)
+        assert named.code == 4, (place, named)
+        assert "ends before the run began" in named.err
+        assert "start a new run: goal run GOAL_FILE" in named.err
         assert talked.command("cancel", "--yes").code == 0  # it can be read and ended
     (talked.work / "done").unlink(missing_ok=True)
     assert talked.run("--continue-from", first, kill=("after", begins)).code == -9

@@ -161,6 +161,29 @@ def test_the_run_of_another_folder_is_not_that_of_a_session(project: Path, tmp_p
     assert called(project, "Stop", "s1")["decision"] == "block"
 
 
+@pytest.mark.slow
+def test_a_session_in_a_folder_below_works_for_the_goal_of_the_repository(project: Path, own_home: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "src").mkdir()
+    assert called(project / "src", "Stop")["decision"] == "block"
+    (project / "done").touch()
+    assert "complete, verified in round 2" in called(project / "src", "Stop")["systemMessage"]
+    assert run_summaries(own_home)[0]["workspace"] == str(project)
+
+
+@pytest.mark.slow
+def test_a_goal_file_of_another_project_is_for_the_folder_of_the_session(
+    project: Path, tmp_path: Path, own_home: Path
+) -> None:
+    (project / "Makefile").touch()
+    folder = tmp_path / "other"
+    folder.mkdir()
+    event = json.dumps({"session_id": "s1", "cwd": str(folder)})
+    ended = goal("hook", "claude", "--goal", str(project / "goal.toml"), cwd=folder, env={}, stdin=event)
+    assert json.loads(ended.out)["decision"] == "block"
+    assert run_summaries(own_home)[0]["workspace"] == str(folder)
+
+
 def test_without_a_goal_nothing_is_checked(project: Path, own_home: Path) -> None:
     (project / "goal.toml").unlink()
     assert called(project, "UserPromptSubmit") == called(project, "Stop") == {}

@@ -494,7 +494,13 @@ class CheckRunner:
                 break
             async with environment.open(layers) as opened:
                 inside, launcher = replace(context, workspace=opened.path), opened.launcher(self.processes)
-                own = build_validators(specs, self._sandboxed(launcher), opened.environ(self.env), self._base.results)
+                own = build_validators(
+                    specs,
+                    self._sandboxed(launcher),
+                    opened.environ(self.env),
+                    self._base.results,
+                    self.config.options.goal_folder,
+                )
                 validators = [item for item in (*own, *callables) if is_hidden(item) is hidden]
                 answers = await run_validators(validators, inside)
                 ran = await self._decide(answers, validators, inside, where) if where else Results(tuple(answers))

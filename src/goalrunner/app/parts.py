@@ -75,7 +75,7 @@ def make_parts(
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
     """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
     specs = started_checks(config.goal.validators, config.workspace).specs
-    return tuple(build_validators(specs, launcher, config.command_environ))
+    return tuple(build_validators(specs, launcher, config.command_environ, goal_folder=config.options.goal_folder))
 
 
 def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:

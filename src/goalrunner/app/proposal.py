@@ -12,6 +12,7 @@ from goalrunner.app.doctor import BaselineResult
 from goalrunner.app.project import InstalledAgent, Project
 from goalrunner.core.goal import Goal
 from goalrunner.goalfile.loading import resolved_current_folder
+from goalrunner.goalfile.place import DEFAULT, project_of
 
 GREEN_TESTS = "Make the tests pass."
 _NAMED = 3
@@ -70,6 +71,11 @@ class Proposal:
             (judge, "audits the evidence once the validator passes"),
             ("max_iterations = 10", "rounds"),
             ('timeout = "1h"\n\n[workspace]', ""),
+        ]
+        here = resolved_current_folder()
+        if project_of(here / DEFAULT) not in (None, here):
+            rows.append(('path = "."', "this folder; by default, that of the project around it"))
+        rows += [
             (rule, "the agent may change only these, so that no new test counts" if editable else "besides tests"),
             ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -241,6 +242,7 @@ def _machine(config: RunConfig) -> Iterator[Finding]:
     except GoalError as error:
         is_needed = goal.deliverable == "workspace"
         yield Finding("git", "bad", error.message, error.hint, error if is_needed else None)
+    yield from _raised("workspace", lambda: _refuse_unwritable(config))
     choice = config.sandbox.choice
     if "sandbox" in problems:
         yield Finding.of("sandbox", problems["sandbox"])
@@ -258,6 +260,16 @@ def _machine(config: RunConfig) -> Iterator[Finding]:
         yield Finding.of("checks", live)
     elif config.check is not None:
         yield Finding("checks", "good", str(config.check))
+
+
+def _refuse_unwritable(config: RunConfig) -> None:
+    """Raise UsageError if the agent could not write files into the workspace."""
+    is_own_agent = config.options.conversation is None  # that of a calling program may work as another user
+    if is_own_agent and config.goal.deliverable == "workspace" and not os.access(config.workspace, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"the workspace {config.workspace} is read-only, so the agent could not change it",
+            "change its permissions or its mount, or name another folder: [workspace] path",
+        )
 
 
 def _commands(config: RunConfig) -> Iterator[Finding]:

@@ -46,6 +46,11 @@ class RunOptions:
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
 
     @property
+    def goal_folder(self) -> Path | None:
+        """The folder of the goal file, absolute and without links."""
+        return self.goal_file.absolute().parent.resolve() if self.goal_file is not None else None
+
+    @property
     def live(self) -> bool:
         """Whether the agent keeps working while its work is checked, so that no check may run in place."""
         return getattr(self.conversation, "live", False)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from goalrunner.app import decisions
@@ -18,6 +19,7 @@ from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
+from goalrunner.goalfile.place import repository_root
 from goalrunner.records.run_folder import RunFolder, read_summary, run_summaries, runs_of
 from goalrunner.reports import layout
 from goalrunner.reports.layout import home_path, printable, printable_line
@@ -94,7 +96,7 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
         return runs.find(reference)
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
     every = run_summaries(runs.home())
-    waiting = _open(runs_of(every, runs.current_folder()), verb)
+    waiting = _open(filter(_is_here, runs_of(every, runs.current_folder())), verb)
     ended = [one.run_id for one in waiting if one.status != "running"]
     if len(ended) == 1:
         return runs.find(ended[0])
@@ -110,6 +112,12 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
         message += f"; {other.run_id} in {home_path(other.workspace)} waits: {printable_line(other.objective)}"
         raise UsageError(message, f"goal {command.replace('RUN', other.run_id)}")
     raise UsageError(message, "goal list shows the runs")
+
+
+def _is_here(summary: dict[str, Any]) -> bool:
+    """Return whether a run works in the current folder, or in one above it in the same repository."""
+    here, workspace = runs.current_folder(), Path(str(summary.get("workspace", "")))
+    return here.is_relative_to(workspace) and repository_root(here) == repository_root(workspace)
 
 
 def _open(summaries: Iterable[dict[str, Any]], verb: str) -> list[RunSummary]:

@@ -1,4 +1,4 @@
-"""The goal of a command line: a file, a sentence, or the goal file of the current folder; and the agent for it."""
+"""The goal of a command line: a file, a sentence, or the goal file of the project; and the agent for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
 from goalrunner.core.errors import UsageError
+from goalrunner.goalfile.place import DEFAULT, PYPROJECT, goal_file_above, project_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
     from goalrunner.app.project import InstalledAgent
     from goalrunner.core.goal import Goal
 
-DEFAULT = "goal.toml"
-PYPROJECT = "pyproject.toml"
-
 
 def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = True) -> tuple[Goal, Path | None]:
     """Return the goal of a command line, and its file if it has one of its own. Raise GoalFileError and UsageError.
 
     `named` is a path or, if it has spaces and no file has that name, an objective. Without both, the goal is in goal.toml or
-    [tool.goal] of pyproject.toml in the current folder. For an objective without a validator and a judge, the project's
-    test command becomes the validator. With `runnable=False` a goal without a model passes.
+    [tool.goal] of pyproject.toml in the current folder, or in a folder above it in its repository. For an objective without
+    a validator and a judge, the project's test command becomes the validator. With `runnable=False` a goal without a model
+    passes.
     """
     values = {key: value for key, value in overrides.items() if value not in (None, [])}
     path = Path(named) if named is not None else None
@@ -37,12 +36,12 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
         path = of_folder()
         if path is None:
             raise UsageError(
-                f"there is no goal: no {DEFAULT} and no [tool.goal] in {PYPROJECT} in this folder",
+                f"there is no goal: no {DEFAULT} and no [tool.goal] in {PYPROJECT}, here or above in the repository",
                 'goal init writes one; or goal run "what to do"; goal demo shows a run',
             )
         output.complain(f"Using {path}{' [tool.goal]' if path.name == PYPROJECT else ''}")
-    elif path is None and Path(DEFAULT).is_file():
-        output.complain(f"{DEFAULT} is not used: the objective is given on the command line")
+    elif path is None and (unused := of_folder()):
+        output.complain(f"{unused} is not used: the objective is given on the command line")
     is_checked = "validators" in values or "judge.model" in values or os.environ.get("GOAL_JUDGE")
     if named is not None and path is None and not is_checked:
         values["validators"] = [_proposed(values)]
@@ -57,6 +56,8 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
             output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named{others}")
             values["agent.use"] = chosen.name
     goal = resolved(path, values, runnable=runnable)
+    if path is not None:
+        _note_workspace(goal, path)
     has_own_file = path is not None and path.name != PYPROJECT
     return goal, path if has_own_file else None
 
@@ -78,12 +79,24 @@ def resolved(path: Path | None, values: Mapping[str, Any], *, runnable: bool = F
 
 
 def of_folder() -> Path | None:
-    """Return the goal file of the current folder; None if there is none."""
-    if Path(DEFAULT).is_file():
-        return Path(DEFAULT)
-    if Path(PYPROJECT).is_file() and "[tool.goal" in Path(PYPROJECT).read_text("utf-8", errors="replace"):
-        return Path(PYPROJECT)
-    return None
+    """Return the goal file of the current folder or of the nearest folder above it in its repository; None without one."""
+    from goalrunner.goalfile.loading import resolved_current_folder
+
+    here = resolved_current_folder()
+    path = goal_file_above(here)
+    return Path(os.path.relpath(path, here)) if path is not None else None
+
+
+def _note_workspace(goal: Goal, path: Path) -> None:
+    """Say where the goal works if that follows from the place of its file, and is not the current folder."""
+    from goalrunner.goalfile.loading import resolved_current_folder
+    from goalrunner.reports.layout import home_path
+
+    workspace = goal.workspace.path
+    if workspace == str(project_of(path)) and workspace != str(resolved_current_folder()):
+        output.complain(
+            f"The workspace is {home_path(workspace)}, the project of {path}; [workspace] path in that file names another"
+        )
 
 
 def _proposed(values: Mapping[str, Any]) -> str:

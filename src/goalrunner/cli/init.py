@@ -21,6 +21,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.summary import json_schema
 from goalrunner.goalfile.loading import PLACEHOLDER, error_at, resolved_current_folder
+from goalrunner.goalfile.place import DEFAULT
 from goalrunner.reports.layout import home_path
 from goalrunner.reports.readiness import baseline_lines, readiness_lines, readiness_value
 
@@ -28,7 +29,7 @@ _SCHEMA = Path("goal.schema.json")
 
 
 def check(
-    goal_file: Annotated[Text, argument("GOAL_FILE", "Default: goal.toml.", options.goal_files)] = None,
+    goal_file: Annotated[Text, argument("GOAL_FILE", "Default: goal.toml, here or above.", options.goal_files)] = None,
     json: options.Json = False,
 ) -> int:
     """Check a goal file and run its validators once; spend nothing.
@@ -102,7 +103,7 @@ def init(
     keys and the sandbox. Runs the validator once and shows the file. At a terminal, it asks before it writes. No model is called.
     """
     ask = output.is_interactive() and not yes
-    path = Path(goals.DEFAULT)
+    path = Path(DEFAULT)
     if path.exists() and not force and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]")):
         raise UsageError("goal.toml exists already", "goal check tests it; goal init --force replaces it")
     values = {"objective": GREEN_TESTS if objective is None else objective, "judge.model": judge or None}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
 GoalArgument = Annotated[
-    Text, argument("GOAL_FILE | TEXT", "A goal file or an objective; default: goal.toml.", goal_files)
+    Text, argument("GOAL_FILE | TEXT", "A goal file or an objective; default: goal.toml, here or above.", goal_files)
 ]
 Validator = Annotated[Texts, option("CMD", "A command that validates the work; may be repeated.", values=validators)]
 ContinueFrom = Annotated[Text, option("RUN", "Continue the conversation of that run.", values=options.run_ids)]
@@ -159,7 +159,7 @@ def resume(
     keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}
     raised = {**keys, "wait": wait, "budget.allow_unenforced": allow_unenforced or None}
     limits = resolve_limits({key: value for key, value in raised.items() if value is not None})
-    folder = runs.find(run)
+    folder = runs.to_resume() if run is None else runs.find(run)
     # Without RUN, the newest run must be that of the last `goal run`: an older complete one hides that it failed.
     attempt = runs.last_attempt() if run is None else None
     earlier = RunSummary.read(read_summary(folder))

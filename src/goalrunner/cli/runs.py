@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
-from goalrunner.core.errors import GoalError, RunNotFound, UsageError
+from goalrunner.core.errors import GoalError, RunNotFound, UsageError, one_line, quoted
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records import run_folder
 
@@ -35,6 +35,39 @@ def find(reference: str | None) -> RunFolder:
     return (
         run_folder.newest_run(home(), current_folder()) if reference is None else run_folder.find_run(home(), reference)
     )
+
+
+def to_resume() -> RunFolder:
+    """Return the newest run of this workspace.
+
+    Raise RunNotFound if there is none, or if it ended before it began; the error names the newest other run that can go on.
+    """
+    from goalrunner.reports.layout import home_path
+    from goalrunner.reports.status import never_began
+
+    here = current_folder()
+    summaries = run_folder.run_summaries(home())
+    own = [RunSummary.read(values) for values in run_folder.runs_of(summaries, here)]
+    if not summaries:
+        return find(None)
+    if own:
+        newest = run_folder.RunFolder(home() / run_folder.RUNS / own[0].run_id)
+        # The summary may be older than the log, in which the run began.
+        if not never_began(own[0]) or any(record.event.type == "run_started" for record in records(newest)):
+            return newest
+    why = f"nothing to resume in {here}"
+    if own:
+        why += f": run {own[0].run_id} was ended before it began"
+    own_ids = {summary.run_id for summary in own}
+    # An older run of this folder is nearer than one elsewhere.
+    others = sorted(map(RunSummary.read, summaries), key=lambda summary: summary.run_id not in own_ids)
+    for other in others:
+        is_open = other.status not in ("complete", "cancelled", "unreadable") and not never_began(other)
+        if is_open and other.workspace:
+            place = "newest before it" if other.run_id in own_ids else "newest elsewhere"
+            about = f"{home_path(other.workspace)}, {quoted(one_line(other.objective))}"
+            raise RunNotFound(why, f"{place}: goal resume {other.run_id}   ({about})")
+    raise RunNotFound(why, "goal run starts a run; goal list --all shows all runs")
 
 
 def current_folder() -> Path:

@@ -353,7 +353,7 @@ class WorkspaceConfig(Frozen):
     """Settings of the folder in which the agent works, and of the check environment."""
 
     path: fields.OptionalText = ""
-    """Absolute after loading; empty: the current folder."""
+    """Absolute after loading; empty: the project of the goal file, else the current folder."""
     protect: tuple[fields.Text, ...] = ()
     """Patterns of paths with original content in checks."""
     editable: tuple[fields.Text, ...] = ()

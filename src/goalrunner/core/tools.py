@@ -80,6 +80,13 @@ MAKE = frozenset({"make", "gmake"})
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which make looks for them."""
 
+PROJECT_FILES = (
+    *("pyproject.toml", "setup.py", "setup.cfg", "package.json", "deno.json", "go.mod", "Cargo.toml", *MAKEFILES),
+    *("CMakeLists.txt", "meson.build", "pom.xml", "build.gradle", "build.gradle.kts", "Gemfile", "composer.json"),
+    *("mix.exs", "Package.swift", "pubspec.yaml", "build.sbt", "stack.yaml", "dune-project"),
+)
+"""Files that stand in the folder of a project, or of a part of one that has its own packages or targets."""
+
 _JAVASCRIPT = ("tsconfig*.json", "jsconfig.json", "setupTests.*", "__mocks__/", ".babelrc*", "babel.config.*", ".npmrc")
 CONFIGURATION: dict[str, tuple[str, ...]] = {
     "pytest": ("conftest.py", ".coveragerc", "tox.ini"),

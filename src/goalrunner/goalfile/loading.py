@@ -18,6 +18,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
 from goalrunner.goalfile.agents import CHAT_KEYS, PROGRAM_KEYS, check_agent, check_programs
 from goalrunner.goalfile.layers import GoalLayer, Problems, ValueSource, file_layer, named_layer, report_invalid
+from goalrunner.goalfile.place import PYPROJECT, goal_file_above, project_of
 from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, file_refusal, parse, read_text
 
 PLACEHOLDER = "Describe the work here, and how one sees that it is done."
@@ -35,11 +36,13 @@ def resolve_goal(
     positions: Positions = NO_POSITIONS,
     name: str = "",
     runnable: bool = True,
+    workspace: Path | None = None,
 ) -> Goal:
     """Return the goal of a goal file's table, options by dotted key, and the environment.
 
     Relative paths of the table start from `base`; those of options and environment, and those of a table without a
     base, from the current folder. `name` is the file's, for messages. An option with the value None is ignored.
+    `workspace` is used if neither the table nor an option names one; None is the current folder.
     With `runnable=False`, model, validator and judge may be missing.
     Raise GoalFileError with all problems. Whether keys fit the agent is checked only if all values are valid.
     """
@@ -47,7 +50,7 @@ def resolve_goal(
     problems = Problems()
     file = file_layer(table, ValueSource(problems, base or here, positions))
     layer = _with_environment(_options(overrides, here, problems), file, environ, here, problems)
-    layer.values.setdefault(("workspace", "path"), str(here))
+    layer.values.setdefault(("workspace", "path"), str(workspace or here))
     goal = _validated(layer.table(), layer, problems)
     _check_workspace(layer, problems)
     _check_complete(layer, problems, runnable=runnable)
@@ -179,14 +182,18 @@ def load_goal(
     environ: Mapping[str, str] = os.environ,
     *,
     runnable: bool = True,
+    workspace: Path | None = None,
 ) -> Goal:
     """Return the goal of a file, options and environment; see `resolve_goal`.
 
+    The default of `workspace` is the nearest folder at or above the file, within its repository, that holds `.git` or a
+    project file such as pyproject.toml or package.json; without one, the current folder.
     Raise GoalFileError, also if the file is missing, unreadable or not TOML.
     """
     path, name = Path(path), str(path)
     text = read_text(path, missing=lambda: _near_files(path))
-    return load_goal_text(text, name, overrides, environ, base=path.absolute().parent, runnable=runnable)
+    base, workspace = path.absolute().parent, workspace or project_of(path)
+    return load_goal_text(text, name, overrides, environ, base=base, runnable=runnable, workspace=workspace)
 
 
 def load_goal_text(
@@ -197,14 +204,17 @@ def load_goal_text(
     *,
     base: Path | None = None,
     runnable: bool = True,
+    workspace: Path | None = None,
 ) -> Goal:
-    """Return the goal of a text; `name` is the file's, for messages, and relative paths start from `base`."""
+    """Return the goal of a text; `name` is the file's, for messages. See `resolve_goal`."""
     table, positions = parse(text, name)
-    if Path(name).name == "pyproject.toml":
+    if Path(name).name == PYPROJECT:
         table, positions = at(table, "tool", "goal"), positions.below(("tool", "goal"))
         if not isinstance(table, dict):
             raise file_refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
-    return resolve_goal(table, overrides, environ, base, positions=positions, name=name, runnable=runnable)
+    return resolve_goal(
+        table, overrides, environ, base, positions=positions, name=name, runnable=runnable, workspace=workspace
+    )
 
 
 def error_at(path: Path, key: Key, message: str) -> GoalFileError:
@@ -214,10 +224,13 @@ def error_at(path: Path, key: Key, message: str) -> GoalFileError:
 
 
 def _near_files(path: Path) -> str:
-    """Return a hint for a missing file: the goal file with the nearest name beside it, else all of them."""
+    """Return a hint for a missing file: the goal file with the nearest name beside it or above it, else all beside it."""
     names = sorted(entry.name for entry in path.parent.glob("*.toml")) if path.parent.is_dir() else []
     if near := nearest(path.name, names):
         return f"; did you mean {quoted(str(path.parent / near), LONGEST_PATH)}?"
+    above = goal_file_above(path.absolute().parent.resolve())
+    if above is not None and nearest(path.name, [above.name]):
+        return f"; did you mean {quoted(os.path.relpath(above), LONGEST_PATH)}?"
     return f"; goal files may be {quoted_list(names[:5])}" if names else '; write one, or give --objective "..."'
 
 

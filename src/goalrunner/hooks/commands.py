@@ -27,7 +27,7 @@ _TIMEOUT = 3_600  # seconds that Claude Code waits for a check; its default is 6
 def hook(
     action: Annotated[str, argument("install|uninstall", "Write or remove the hook in the settings.")],
     agent: Annotated[str, argument("claude", "The agent.")] = "",
-    goal: Annotated[File, option("FILE", "The goal; default: that of the folder.", "--goal")] = None,
+    goal: Annotated[File, option("FILE", "The goal; default: that of the project.", "--goal")] = None,
     local: Annotated[bool, flag("--local", "Use .claude/settings.local.json of this folder.")] = False,
     yes: options.Yes = False,
 ) -> int:
@@ -37,7 +37,7 @@ def hook(
 
     The agent calls `goal hook claude`, with an event as JSON on stdin. `install` writes this command into
     .claude/settings.json of the folder, and `uninstall` removes it; both show the change first. The goal is goal.toml, or
-    [tool.goal] of pyproject.toml, in the folder of the session.
+    [tool.goal] of pyproject.toml, in the folder of the session or above it in its repository.
     """
     if (action, agent) == ("claude", ""):
         return _answer(goal)

@@ -31,6 +31,7 @@ from goalrunner.core.messages import TIMESTAMP, refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.goalfile.loading import load_goal
+from goalrunner.goalfile.place import project_of
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts.source import TranscriptSource
@@ -70,7 +71,8 @@ class HookEvent(BaseModel):
 def answer_hook(event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> HookReply:
     """Answer an event: at a prompt record the start, at a stop check and block it, or say why it is not blocked.
 
-    The goal's relative workspace is the current folder. Without a goal file, only an open run of the session is checked, by
+    The workspace is the project of the goal file if the current folder is in it, else the current folder, unless the goal
+    names another. Without a goal file, only an open run of the session is checked, by
     the goal that it began with: the agent may have removed the file. Never raise GoalError.
     """
     try:
@@ -189,7 +191,7 @@ class _Session:
     def _begin(self, *labels: str) -> None:
         if self._goal_file is None:
             raise UsageError("the folder has no goal any more")
-        goal = load_goal(self._goal_file, {}, self._environ, runnable=False)
+        goal = load_goal(self._goal_file, {}, self._environ, runnable=False, workspace=_workspace(self._goal_file))
         budget = goal.budget.model_copy(update={"allow_unenforced": goal.budget.limited})  # a session reports no usage
         limits = {"max_iterations": _MOST_ROUNDS} if goal.max_iterations is goal.timeout is None else {}
         goal = goal.model_copy(update={"budget": budget, **limits})
@@ -217,6 +219,12 @@ class _Session:
                 refuse_no_chat(messages)
                 return messages
         return [{"role": "assistant", "content": self._event.last_assistant_message or ""}]
+
+
+def _workspace(goal_file: Path) -> Path:
+    """Return where a session works in the current folder: in the project of its goal file, if that contains the folder."""
+    here, project = Path.cwd().resolve(), project_of(goal_file)
+    return project if project is not None and here.is_relative_to(project) else here
 
 
 def _transcript(path: Path) -> Iterator[Any]:

@@ -308,7 +308,7 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
     if summary.status == RUNNING:
         yield "follow", f"goal watch {run}"
         return
-    if _never_began(summary):
+    if never_began(summary):
         yield "start over", f"goal run {file}" if summary.goal_file else "goal run"
         return
     needs_other_goal = _needs_other_goal(summary)
@@ -330,7 +330,7 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
         yield "evidence", f"goal show {run} --evidence"
 
 
-def _never_began(summary: RunSummary) -> bool:
+def never_began(summary: RunSummary) -> bool:
     """Return whether the process was killed before the run began. Its summary is the first one, or has no workspace."""
     worked = bool(summary.round or summary.round_ended or summary.iterations)
     return summary.status == LOST and not worked and not (summary.workspace and summary.updated_at)

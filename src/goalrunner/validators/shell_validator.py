@@ -99,15 +99,21 @@ def _of_calls(line: str, output: Output, *, has_report: bool) -> Iterator[Summar
 class ShellValidator(SpecValidator):
     """Runs `spec.run` through `sh -c` in the workspace of the context.
 
-    `base` is its result at the baseline, which `known_failures` is about.
+    `base` is its result at the baseline, which `known_failures` is about. `goal_folder` is that of the goal file, for messages.
     """
 
     def __init__(
-        self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str], base: ValidatorResult | None = None
+        self,
+        spec: ValidatorSpec,
+        launcher: Launcher,
+        env: Mapping[str, str],
+        base: ValidatorResult | None = None,
+        goal_folder: Path | None = None,
     ) -> None:
         super().__init__(spec, launcher, env)
         self._calls = calls(self.command)
         self._base = base
+        self._goal_folder = goal_folder
 
     async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
         result, output = await self._tried(context, place)
@@ -128,6 +134,8 @@ class ShellValidator(SpecValidator):
         result = self._cut_short(completion) or await self._judged(context, completion, reading, reports)
         result = _with_tests(result, reading, reports)
         result = self._blamed(result, reading.output.text, context, place)
+        if not result.passed and no_test_ran(self._calls, reading, reports):
+            result = self._located(result, place)
         result = result.model_copy(update={"steady": not passed_variables(self._spec)})
         return result, completion.output if completion.output.exists() else None
 
@@ -144,6 +152,13 @@ class ShellValidator(SpecValidator):
             return result
         reason = "red" if result.passed else result.reason
         return result.model_copy(update={"passed": False, "reason": reason, "cannot_run": True, "summary": why})
+
+    def _located(self, result: ValidatorResult, place: CheckPlace) -> ValidatorResult:
+        """Return a result that says where the validator ran, if the goal file, and perhaps the tests, are elsewhere."""
+        if self._goal_folder is None or self._goal_folder == place.folder:
+            return result
+        where = f"the validator ran in {place.folder}; the goal file is in {self._goal_folder}"
+        return result.model_copy(update={"summary": f"{result.summary}; {where}"})
 
     async def _run(self, context: ValidationContext, place: CheckPlace, texts: str) -> tuple[Completion, Reports]:
         """Run it; return the completion, and what its test runners reported."""
@@ -206,11 +221,12 @@ def build_validators(
     launcher: Launcher,
     env: Mapping[str, str],
     base: Mapping[str, ValidatorResult] | None = None,
+    goal_folder: Path | None = None,
 ) -> tuple[Validator, ...]:
     """Return a validator for each spec, in order, every one with a name of its own: `pytest`, then `pytest-2`.
 
     `env` is the whole environment of the checks, without the providers' keys; what a spec names is added to it. `base`
-    are the results of the baseline, by name.
+    are the results of the baseline, by name. `goal_folder` is that of the goal file, absolute and without links.
     """
     validators: dict[str, Validator] = {}
     for spec in specs:
@@ -222,5 +238,5 @@ def build_validators(
         if spec.python is not None:
             validators[name] = PythonValidator(named, launcher, env)
         else:
-            validators[name] = ShellValidator(named, launcher, env, (base or {}).get(name))
+            validators[name] = ShellValidator(named, launcher, env, (base or {}).get(name), goal_folder)
     return tuple(validators.values())
