@@ -225,7 +225,7 @@ def _models(config: RunConfig) -> Iterator[Finding]:
 def _programs(config: RunConfig) -> Iterator[Finding]:
     """Yield whether programs that are judge or critic are signed in, and a budget whose usage they do not report."""
     for account, program in programs_in(config.models).items():
-        signed_in = sign_in_finding(program.model, program.preset, config.options.environ)
+        signed_in = sign_in_finding(program.choice.name, program.preset, config.options.environ)
         yield replace(signed_in, name=f"{account} sign-in")
         for budget in config.goal.budget.limited:
             if budget not in program.preset.judge.reports and budget not in config.goal.budget.allow_unenforced:
