@@ -50,6 +50,10 @@ def test_at_a_terminal_it_is_rendered(monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_the_name_of_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert help_("prune") == 0
     assert "--older-than" in capsys.readouterr().out
+    assert help_("judge") == 0
+    assert "canary" in capsys.readouterr().out
+    assert help_("forget") == 0
+    assert capsys.readouterr().err == "goal forget is now goal memory forget; the earlier name will be removed\n"
 
 
 def test_an_unknown_page_is_an_error_with_the_nearest_one() -> None:

@@ -374,7 +374,7 @@ def test_the_only_installed_agent_is_used_and_several_are_an_error(
     assert api.goals[0].agent.use == "claude"
     agents(tmp_path, "codex")
     assert main(["run"]) == 2
-    assert "none is chosen: claude, codex" in capsys.readouterr().err
+    assert "none is chosen: claude (not signed in), codex (not signed in)" in capsys.readouterr().err
     (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\nagent = "builtin"\n')
     assert main(["run"]) == 2
     assert "the agent has no model" in capsys.readouterr().err

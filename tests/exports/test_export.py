@@ -130,6 +130,7 @@ def test_a_branch_names_files_that_were_not_committed_when_the_run_began(
 ) -> None:
     workspace = committed(tmp_path / "work", tmp_path / "work")
     (workspace / "keep.txt").write_text("changed by hand\n")
+    (workspace / "goal.toml").write_text('objective = "as goal init writes it"\n')
     worked(tmp_path, workspace, own_home)
     assert main(["export", "--branch", "fix"]) == 0
     assert "(keep.txt)" in capsys.readouterr().err

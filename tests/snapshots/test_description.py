@@ -39,10 +39,11 @@ def test_a_change_makes_it_unclean(repository: Path, name: str) -> None:
     assert describe(repository) == "git, uncommitted changes"
 
 
-@pytest.mark.parametrize(("folder", "seen"), [(".", "git, clean"), ("src", "git, clean")])
-def test_a_new_goal_file_is_no_change_of_a_person(repository: Path, folder: str, seen: str) -> None:
+@pytest.mark.parametrize("folder", [".", "src"])
+def test_a_new_goal_file_is_no_change_of_a_person(repository: Path, folder: str) -> None:
     (repository / folder / "goal.toml").write_text('objective = "x"\n')
-    assert describe(repository) == seen
+    assert describe(repository) == "git, clean"
+
     (repository / folder / "a-goal.toml").touch()
     assert describe(repository) == "git, uncommitted changes"
 

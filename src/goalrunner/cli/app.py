@@ -223,7 +223,7 @@ def help_(topic: Annotated[Text, argument("PAGE", "Name of a page; default: list
     elif topic in pages:
         shown = "\n".join(line for line in pages[topic].splitlines() if not line.startswith("<!--")) + "\n"
         output.page(_rendered(shown) if sys.stdout.isatty() else shown)
-    elif topic in COMMANDS or topic in SUBCOMMANDS:
+    elif topic in {*COMMANDS, *SUBCOMMANDS, *RENAMED}:
         return app([*topic.split(), "--help"], standalone_mode=False) or 0
     else:
         near = nearest(topic, [*pages, *COMMANDS])

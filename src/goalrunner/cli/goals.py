@@ -129,9 +129,8 @@ def choose_agent(agents: Sequence[InstalledAgent], *, ask: bool) -> InstalledAge
     if not ask and len(signed_in) == 1:
         return signed_in[0]
     if not ask:
-        names = ", ".join(agent.model or agent.name for agent in agents)
-        first = f"--model {agents[0].model}" if agents[0].model else f"--agent {agents[0].name}"
-        hint = f"choose one: {first}, or set GOAL_AGENT or GOAL_MODEL"
+        names = ", ".join(map(str, agents))
+        hint = f"choose one: --agent {agents[0].name}, or set GOAL_AGENT or GOAL_MODEL"
         raise UsageError(f"several agents can be used here, and none is chosen: {names}", hint)
     rows = [f"  {number}  {agent}" for number, agent in enumerate(agents, 1)]
     output.complain("\n".join(["Agents that can be used here:", *rows]))

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from goalrunner.app.previous_run import frozen_table
 from goalrunner.app.run_snapshots import KeptStore
@@ -154,8 +154,8 @@ class RunChange:
     async def _unchecked(self, found: Repository, commit: str, inside: str) -> tuple[list[str], list[str]]:
         """Compare the files that the run did not change with those of a commit, where the branch begins.
 
-        Return the files that differed at the start of the run, and the files that only the commit has. Submodules are left
-        out.
+        Return the files that differed at the start of the run, and the files that only the commit has. Submodules, and a goal
+        file that the commit does not have, are left out.
         """
         within = [] if inside == "." else [f"{inside}/"]
         listed = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", commit, *within, repository=found.git_dir)
@@ -173,7 +173,10 @@ class RunChange:
         entries = await self._kept.store.entries(self._start)
         differing = []
         for path, entry in entries.items():
-            is_compared = entry.stored and path not in changed and not path.startswith(submodules)
+            is_new_goal_file = PurePosixPath(path).name == "goal.toml" and path not in committed
+            is_compared = (
+                entry.stored and not is_new_goal_file and path not in changed and not path.startswith(submodules)
+            )
             if is_compared and committed.get(path) != entry.blob:
                 differing.append(path)
         return sorted(differing), sorted(committed.keys() - entries.keys() - changed)
