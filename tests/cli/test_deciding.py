@@ -173,7 +173,9 @@ def test_evidence_names_an_accepted_change_of_checks_and_who_accepted_it(
         said = capsys.readouterr().out
         said = (run / "report.html").read_text() if command == ["report"] else said.replace("\\", "")
         assert "checks changed: test_a.py" in said, command
-        assert re.search(r"a1 was approved by \S+@\S+ \(unguarded\) at \d{4}-\d\d-\d\d .* UTC\.", said), command
+        assert re.search(r"a1 was approved by \S+@\S+ \(without a sandbox, .*\) at \d{4}-\d\d-\d\d .* UTC\.", said), (
+            command
+        )
     assert 'class="warn">checks changed: test_a.py' in said  # in the part with the evidence
     main(["show", "--evidence", "--json"])
     found = json.loads(capsys.readouterr().out)

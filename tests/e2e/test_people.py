@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.core.events import Record
+from goalrunner.records.decision_files import DecisionFiles, GivenApproval, GivenNote
 from goalrunner.records.event_log import read_records
-from tests.support.command_line import only_run, outcome_of
+from tests.e2e.test_from_another_terminal import await_file
+from tests.support.command_line import only_run, outcome_of, start
 from tests.support.forking import goal
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 from tests.support.terminal import Terminal
@@ -228,20 +230,81 @@ def test_ctrl_d_leaves_the_question_open(place: Path, own_home: Path) -> None:
     assert outcome_of(own_home)["stop_reason"] == "approval_required"
 
 
+def test_another_terminal_approves_while_the_first_one_asks(place: Path, own_home: Path) -> None:
+    path = goal_file(place, one_call(place), 'require = ["shell", "complete"]')
+    with Terminal("run", path, cwd=place) as terminal:
+        terminal.wait_for("[y]es / [n]o")
+        run = only_run(own_home).name
+        status = goal("status", run, cwd=place)
+        assert "status     waiting for you" in status.out, status
+        assert f"accept     goal approve {run} a1" in status.out, status
+        approved = goal("approve", "--yes", cwd=place)
+        assert (approved.code, f"the run goes on: goal watch {run}" in approved.out) == (0, True), approved
+        terminal.wait_for("approved by ")
+        terminal.wait_for("[y]es / [n]o", times=2)
+        terminal.type("y\n")  # the first question no longer reads what is typed
+        assert terminal.end() == 0, terminal.shown
+    assert (place / "done").read_text() == "once\n"
+    assert [item["decision"] for item in outcome_of(own_home)["approvals"]] == ["approved", "approved"]
+    assert types(own_home).count("approval_recorded") == 2
+    assert list((only_run(own_home) / "decisions").iterdir()) == []
+    assert goal("verify", run, cwd=place).code == 0
+
+
 def test_killed_while_it_asks_another_terminal_may_approve(place: Path, own_home: Path) -> None:
     with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
         terminal.wait_for("[y]es / [n]o")
         run = only_run(own_home).name
-        refused = goal("approve", run, cwd=place)
-        assert (refused.code, "answer at its own terminal" in refused.err) == (2, True), refused
-        assert str(terminal.process.pid) in refused.err
-        assert "Answer at the terminal in which the run was started" in goal("status", run, cwd=place).out
         terminal.kill()
     approved = goal("approve", run, cwd=place)
     assert approved.code == 0, approved
     assert goal("status", run, "--json", cwd=place).code == 4
     ended = goal("resume", run, cwd=place)
     assert (ended.code, (place / "done").read_text()) == (0, "once\n"), ended
+
+
+def test_a_decision_of_a_killed_command_is_taken_over_by_the_resumed_run(place: Path, own_home: Path) -> None:
+    with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
+        terminal.wait_for("[y]es / [n]o")
+        terminal.kill()
+    given = DecisionFiles(only_run(own_home) / "decisions")
+    given.give(GivenApproval(approval_id="a1", decision="approved", by="ann@desk"))
+    given.give(GivenNote(note_id="n1", text="keep the public API", by="ann@desk"))
+    ended = goal("resume", cwd=place)
+    assert (ended.code, (place / "done").read_text()) == (0, "once\n"), ended
+    assert outcome_of(own_home)["approvals"][0]["by"] == "ann@desk"
+    assert types(own_home).count("note_given") == 1
+    assert list((only_run(own_home) / "decisions").iterdir()) == []
+
+
+def test_another_terminal_answers_while_the_first_one_asks(place: Path, own_home: Path) -> None:
+    ask = {"name": "ask", "arguments": {"question": "Which colour?"}}
+    model = recording(place.parent / "r.jsonl", agent("", ask), agent("", shell(ONCE)), agent("made it"))
+    with Terminal("run", goal_file(place, model, ""), cwd=place) as terminal:
+        terminal.wait_for("Your answer")
+        answered = goal("answer", "dark blue", cwd=place)
+        assert answered.code == 0, answered
+        assert terminal.end() == 0, terminal.shown
+    chat = (only_run(own_home) / "transcript.jsonl").read_text()
+    assert "dark blue" in chat
+    assert types(own_home).count("question_answered") == 1
+
+
+def test_a_note_is_given_with_the_next_prompt(place: Path, own_home: Path) -> None:
+    slow = agent("", shell("touch began; while [ ! -e noted ]; do sleep 0.1; done"))
+    model = recording(place.parent / "r.jsonl", slow, agent("is it enough?"), agent("", shell(ONCE)), agent("made it"))
+    running = start("run", goal_file(place, model, ""), cwd=place)
+    await_file(place / "began")
+    run = only_run(own_home).name
+    noted = goal("note", run, "keep the public API", cwd=place)
+    assert (noted.code, "the agent gets the note with its next prompt" in noted.out) == (0, True), noted
+    (place / "noted").touch()
+    running.communicate(timeout=20)
+    assert running.returncode == 0
+    assert "The owner says:\\nkeep the public API" in (only_run(own_home) / "transcript.jsonl").read_text()
+    assert goal("verify", run, cwd=place).code == 0
+    late = goal("note", run, "more", cwd=place)
+    assert (late.code, "is already complete" in late.err) == (2, True), late
 
 
 def test_a_question_blocks_and_its_answer_can_be_cited(place: Path, own_home: Path) -> None:

@@ -19,6 +19,7 @@ from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
+from goalrunner.records.decision_files import DecisionFiles, GivenAnswer, GivenApproval, GivenNote
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.testing import ScriptedApprover, ScriptedJudge, ScriptedValidator, satisfied, unsatisfied
 from tests.support.agents import ScriptedModel, asked, call, said
@@ -49,7 +50,9 @@ class Bench:
             workspace=folder,
             scratch=lambda suffix: folder.parent / f"scratch-{next(numbers)}{suffix}",
             approver=approver,
+            given=DecisionFiles(folder.parent / "decisions"),
         )
+        self.given = DecisionFiles(folder.parent / "decisions")
         journal = RunJournal(parts.log, parts.transcript, parts.artifacts)
         self.run = Run(parts, journal, Prompts(Goal(objective="do it")).render, fresh_rounds=False)
         record = events.GoalRecord(goal_id="g", run_id="r", description="do it", created_at="t", updated_at="t")
@@ -200,3 +203,66 @@ async def test_the_judges_question_blocks_without_a_person(folder: Path) -> None
     open_verdict = unsatisfied("which?").model_copy(update={"questions": ("Which colour?",)})
     outcome = await Bench(folder, None, said("a"), judge=ScriptedJudge(open_verdict)).drive()
     assert (outcome.stop_reason, outcome.questions) == (StopReason.QUESTION_OPEN, ("Which colour?",))
+
+
+class AbsentPerson:
+    """A person who never answers; `withdrawn` counts the questions that were withdrawn."""
+
+    def __init__(self) -> None:
+        self.asked, self.withdrawn = asyncio.Event(), 0
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        await self._wait()
+        return None
+
+    async def answer(self, question: str) -> QuestionReply | None:
+        await self._wait()
+        return None
+
+    async def _wait(self) -> None:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.withdrawn += 1
+            raise
+
+
+async def test_a_decision_from_another_terminal_ends_the_question_at_the_runs_own(folder: Path) -> None:
+    person = AbsentPerson()
+    bench = Bench(folder, person, asked(ONCE), said("ok"), require=("shell",))
+    driving = asyncio.ensure_future(bench.drive())
+    await person.asked.wait()
+    file = bench.given.give(GivenApproval(approval_id="a1", decision="approved", by="ann@desk"))
+    outcome = await asyncio.wait_for(driving, 20)
+    assert (outcome.passed, outcome.approvals[0].by, person.withdrawn) == (True, "ann@desk", 1)
+    assert ((folder / "done").read_text(), file.exists()) == ("once\n", False)
+
+
+async def test_a_decision_on_an_approval_that_does_not_wait_is_dropped(folder: Path) -> None:
+    bench = Bench(folder, None, asked(ONCE), require=("shell",))
+    bench.given.give(GivenApproval(approval_id="a1", decision="approved", by="ann@desk"))
+    outcome = await bench.drive()
+    assert outcome.stop_reason is StopReason.APPROVAL_REQUIRED
+    assert (list(bench.given.given()), (folder / "done").exists()) == ([], False)
+
+
+async def test_an_answer_from_another_terminal_reaches_the_agent(folder: Path) -> None:
+    person = AbsentPerson()
+    bench = Bench(folder, person, asked(call("ask", question="Which colour?")), said("ok"))
+    driving = asyncio.ensure_future(bench.drive())
+    await person.asked.wait()
+    bench.given.give(GivenAnswer(question="Which colour?", text="dark blue", by="ann@desk"))
+    await asyncio.wait_for(driving, 20)
+    assert "dark blue" in bench.told()
+    assert list(bench.given.given()) == []
+
+
+async def test_a_note_is_told_once_with_the_next_prompt(folder: Path) -> None:
+    bench = Bench(folder, None, said("ok"))
+    note = GivenNote(note_id="n1", text="keep the public API", by="ann@desk")
+    bench.given.give(note)
+    bench.given.give(note)  # as if it was recorded, and its file was still there after a kill
+    assert (await bench.drive()).passed
+    assert bench.told().count("keep the public API") == 1
+    assert bench.log.types().count("note_given") == 1

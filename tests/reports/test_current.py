@@ -59,6 +59,33 @@ def test_a_resumed_round_shows_the_agent_once_it_has_its_prompt() -> None:
     assert shown(waiting(Clock(), resumed, prompt))[0] == "agent"
 
 
+def test_a_resumed_turn_says_that_it_continues_until_the_agent_is_heard() -> None:
+    clock = Clock()
+    resumed = events.RunResumed(plan=told_run.created().plan, version="0.1.0")
+    current = waiting(clock, told_run.message("user"), resumed)
+    clock.now += 60
+    assert shown(current) == ("agent", "continuing round 2", "waiting for the model")
+    assert current.running()[0].step.time == "1 min"
+    heard = waiting(clock, told_run.message("user"), resumed, told_run.message())
+    assert shown(heard)[1] == "waiting for the model"
+
+
+def test_a_run_that_waits_for_a_person_shows_the_command_that_decides_and_its_time_stands() -> None:
+    clock = Clock()
+    requested = events.ApprovalRequested(approval_id="a1", kind="shell", action="make", rule="because")
+    current = waiting(clock, requested)
+    before = current.totals()
+    clock.now += 60
+    run = told_run.created().goal.run_id
+    assert shown(current) == ("waiting", "for you", f"goal approve {run} a1")
+    assert current.running()[0].step.time == "1 min"
+    assert (current.totals(), list(current.beats())) == (before, [])
+    decided = waiting(clock, requested, events.ApprovalRecorded(approval_id="a1", decision="approved", by="ann@desk"))
+    assert shown(decided)[0] == "agent"
+    question = waiting(clock, events.QuestionOpened(question="Which colour?"))
+    assert shown(question) == ("waiting", "for you", f'goal answer {run} "..."')
+
+
 def test_text_that_streams_is_the_tail() -> None:
     current = waiting(Clock())
     current.on_text("I look at\nthe parser")

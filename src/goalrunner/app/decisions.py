@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -13,21 +13,25 @@ from goalrunner.app.goal_models import goal_redactor
 from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refuse_final
 from goalrunner.app.run_snapshots import RunSnapshots, round_patch
 from goalrunner.app.sandbox import person
-from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
-from goalrunner.core.errors import GoalError, RecordError, UsageError
-from goalrunner.core.events import RunEnded
+from goalrunner.core.agent_ports import ApprovalRequest
+from goalrunner.core.errors import GoalError, RecordError, UsageError, shortened
+from goalrunner.core.events import QuestionAnswered, RunEnded
 from goalrunner.core.outcome import FINAL, GoalStatus, StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.engine.approvals import decision_on, record_answer
+from goalrunner.core.user_messages import LONGEST_USER_TEXT
+from goalrunner.engine.approvals import answer_in, decision_on, record_given
 from goalrunner.engine.journal import RunJournal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.decision_files import DecisionFiles, GivenAnswer, GivenApproval, GivenDecision, GivenNote
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import LogInUse, SystemClock, is_written
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, read_summary
 
 _CANCEL_TIMEOUT = 10.0  # seconds to wait for a living run to end; it does within two, unless its machine is overloaded
+_TAKEN_WITHIN = 3.0  # seconds in which a living run that asks a person takes a decision over
+_LOOK = 0.1  # seconds between two looks whether it did
 _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 
@@ -35,6 +39,7 @@ _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJournal]:
     """Open the journal of a run that no process drives; rewrite summary and outcome at the end. Raise LogInUse."""
     redactor = run_redactor(folder, environ)
+    files = DecisionFiles(folder.decisions)
     with (
         EventLog(folder.events, SystemClock(), redactor) as log,
         log.paused(),
@@ -43,12 +48,27 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJour
         journal = RunJournal(log, transcript, ArtifactStore(folder.artifacts, redactor), run_path=str(folder.path))
         for record in read_records(folder.events):
             journal.replay(record)
+        _take_over(journal, files)
         yield journal
         summary = RunSummary.of(journal.state)
         summary.pid, summary.path = read_summary(folder).get("pid", 0), str(folder.path)
         folder.write_json(folder.summary, summary.values())
         if journal.state.status is not GoalStatus.RUNNING:
             folder.write_outcome(journal.outcome().model_dump(mode="json"))
+
+
+def _take_over(journal: RunJournal, files: DecisionFiles) -> None:
+    """Record the decisions that were left for a process which has ended, unless the run has ended permanently."""
+    state = journal.state
+    if state.stop_reason in FINAL:
+        return
+    for path, given in files.given():
+        if given.kind != "approval":
+            continue
+        if approval := next((item for item in journal.state.waiting if item.id == given.approval_id), None):
+            journal.append(decision_on(approval, answer_in(given), SystemClock().now(), journal.state))
+        files.remove(path)
+    record_given(journal, files)
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
@@ -68,18 +88,28 @@ def record_decision(
     reason: str = "",
     environ: Mapping[str, str],
 ) -> tuple[Approval, RunState]:
-    """Record a decision on an approval; return the approval and the state. Raise UsageError if none waits."""
-    with _waiting_run(folder, environ) as journal:
-        approval = waiting(journal.state, approval_id)
-        answer = ApprovalAnswer(decision, by, reason, typed=True)
-        journal.append(decision_on(approval, answer, SystemClock().now(), journal.state))
-    recorded = next(item for item in reversed(journal.state.approvals) if item.id == approval.id)
+    """Record a decision on an approval; return the approval and the state. Raise UsageError if none waits.
+
+    The approval that is returned has no decision if the process of the run has not taken it over yet.
+    """
+    wanted = ""
+
+    def given(state: RunState) -> GivenApproval:
+        nonlocal wanted
+        wanted = waiting(state, wanted or approval_id).id
+        return GivenApproval(approval_id=wanted, decision=decision, by=by, reason=reason)
+
+    state = _decide(folder, given, environ)
+    recorded = next(item for item in reversed(state.approvals) if item.id == wanted)
+    is_own = (recorded.decision, recorded.by) == (decision, by)
+    if recorded.decision not in (None, "expired") and not is_own:
+        waiting(state, wanted)  # raises: another person was faster
     if recorded.decision == "expired":
         raise UsageError(
-            f"{approval.id} of run {folder.run_id} expired at {approval.expires_at}; it can no longer be {decision}",
+            f"{recorded.id} of run {folder.run_id} expired at {recorded.expires_at}; it can no longer be {decision}",
             f"goal resume {folder.run_id} continues without it",
         )
-    return recorded, journal.state
+    return recorded, state
 
 
 async def request_of(folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]) -> ApprovalRequest:
@@ -107,24 +137,59 @@ def reply(
     """Answer an open question; return the question, the id of the answer's observation, and the state. Raise UsageError."""
     if not text.strip():
         raise UsageError("the answer is empty", 'goal answer RUN "..."')
-    with _waiting_run(folder, environ) as journal:
-        question = open_question(journal.state, number)
-        record_answer(journal, question, QuestionReply(text.strip(), by))
-    return question, journal.state.memory.evidence_refs[-1], journal.state
+    question = ""
+
+    def given(state: RunState) -> GivenAnswer:
+        nonlocal question
+        question = question or open_question(state, number)
+        if question not in state.memory.open_questions:
+            raise UsageError(f"the question was answered meanwhile: {question}", f"goal status {folder.run_id}")
+        return GivenAnswer(question=question, text=text.strip(), by=by)
+
+    state = _decide(folder, given, environ)
+    return question, _answer_of(folder, question), state
 
 
-@contextlib.contextmanager
-def _waiting_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJournal]:
-    """Open a run that may wait for a person. Raise UsageError if it has ended permanently, or if a process drives it."""
+def give_note(folder: RunFolder, text: str, *, by: str, environ: Mapping[str, str]) -> RunState:
+    """Give the agent a note with its next prompt; return the state. Raise UsageError if it is empty."""
+    if not text.strip():
+        raise UsageError("the note is empty", 'goal note RUN "..."')
+    note = GivenNote(note_id=os.urandom(8).hex(), text=shortened(text.strip(), LONGEST_USER_TEXT), by=by)
+    return _decide(folder, lambda _: note, environ)
+
+
+def _answer_of(folder: RunFolder, question: str) -> str:
+    """Return the id of the observation with the last answer to a question; empty while it has none."""
+    evidence = ""
+    for record in read_records(folder.events):
+        if isinstance(record.event, QuestionAnswered) and record.event.question == question:
+            evidence = record.event.evidence_ref
+    return evidence
+
+
+def _decide(folder: RunFolder, given: Callable[[RunState], GivenDecision], environ: Mapping[str, str]) -> RunState:
+    """Let a decision be recorded; return the state after it. `given` raises UsageError if there is nothing to decide.
+
+    If a process drives the run, that process takes the decision over, and it may do so later.
+    """
+    files = DecisionFiles(folder.decisions)
+    state = load_state(folder)
+    refuse_final(state)
+    path = files.give(given(state))
     try:
-        with _open_run(folder, environ) as journal:
-            refuse_final(journal.state)
-            yield journal
-    except LogInUse as error:
-        raise UsageError(
-            f"run {folder.run_id} is active ({error.owner}); no other process can change it",
-            "answer at its own terminal, or wait for it to end",
-        ) from None
+        until = time.monotonic() + _TAKEN_WITHIN
+        while path.exists() and time.monotonic() < until:
+            with contextlib.suppress(LogInUse), _open_run(folder, environ):  # takes it over
+                pass
+            if path.exists():
+                time.sleep(_LOOK)
+        state = load_state(folder)
+        if path.exists():
+            refuse_final(state)
+    except BaseException:
+        files.remove(path)
+        raise
+    return state
 
 
 def waiting(state: RunState, approval_id: str | None) -> Approval:

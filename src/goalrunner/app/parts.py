@@ -29,6 +29,7 @@ from goalrunner.core.ports import (
 from goalrunner.engine.journal import Parts
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.decision_files import DecisionFiles
 from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder
@@ -69,6 +70,7 @@ def make_parts(
         kept=partial(kept_files, folder),
         in_thread=in_thread,
         approver=config.options.approver,
+        given=DecisionFiles(folder.decisions),
     )
 
 

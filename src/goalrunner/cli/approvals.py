@@ -1,4 +1,4 @@
-"""`goal approve`, `goal deny`, `goal answer` and `goal cancel`: decisions about a run, from any terminal."""
+"""`goal approve`, `goal deny`, `goal answer`, `goal note` and `goal cancel`: decisions about a run, from any terminal."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.goalfile.place import repository_root
+from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder, read_summary, run_summaries, runs_of
 from goalrunner.reports import layout
 from goalrunner.reports.layout import home_path, printable, printable_line
@@ -39,7 +40,8 @@ def approve(
 ) -> int:
     """Approve an action or a result that waits for a person.
 
-    `goal resume` then performs the action once, or accepts the result. Without RUN, the question is shown first, and you
+    From any terminal: an active run takes the decision and goes on; else `goal resume` performs the action once, or accepts
+    the result. Without RUN, the question is shown first, and you
     confirm. Without a sandbox, the outcome has the label "unguarded approval", because a command of the agent could also
     have given the approval.
     """
@@ -55,8 +57,9 @@ def deny(
 ) -> int:
     """Deny an action or a result that waits for a person.
 
-    A denied action is never performed. Without RUN, the question is shown first, and you confirm. `goal resume` then ends
-    the run as blocked (denied); with on_deny = "continue" in the goal file, the agent gets the reason and continues.
+    A denied action is never performed. Without RUN, the question is shown first, and you confirm. The active run, or
+    `goal resume`, then ends as blocked (denied); with on_deny = "continue" in the goal file, the agent gets the reason and
+    continues.
     """
     return _decide(run, approval, "deny", reason, yes=yes, json=json)
 
@@ -72,7 +75,7 @@ def _decide(
         output.complain(f"run {folder.run_id}{approval_text(request, columns=output.columns(sys.stderr))}")
         question, hint = (
             f"{verb.capitalize()} {identifier}? [y/N]",
-            f"goal {verb} {folder.run_id} {identifier}; then goal resume {folder.run_id}",
+            f"goal {verb} {folder.run_id} {identifier}",
         )
         what = f"goal {verb} without RUN asks first"
         if not (yes or output.confirmed(question, what, hint, "nothing was decided")):
@@ -85,7 +88,8 @@ def _decide(
         reason=reason,
         environ=os.environ,
     )
-    text = printable(f"{approval.id} {approval.decision}: {approval.action}\n") + _next(state)
+    said = approval.decision or f"is to be {'approved' if verb == 'approve' else 'denied'}"
+    text = printable(f"{approval.id} {said}: {approval.action}\n") + _next(state, folder, approval.decision is not None)
     output.say(_value(state, approval=approval.model_dump(mode="json")) if json else text)
     return 0
 
@@ -96,18 +100,14 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
         return runs.find(reference)
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
     every = run_summaries(runs.home())
-    waiting = _open(filter(_is_here, runs_of(every, runs.current_folder())), verb)
-    ended = [one.run_id for one in waiting if one.status != "running"]
-    if len(ended) == 1:
-        return runs.find(ended[0])
-    if ended:
-        hint = "\n".join(f"goal {command.replace('RUN', run)}" for run in ended[:_SHOWN])
-        raise UsageError(f"{len(ended)} runs wait for {what}; name one of them", hint)
+    waiting = [one.run_id for one in _open(filter(_is_here, runs_of(every, runs.current_folder())), verb)]
+    if len(waiting) == 1:
+        return runs.find(waiting[0])
     if waiting:
-        run = waiting[0].run_id
-        raise UsageError(f"run {run} is active; answer at the terminal in which it was started")
+        hint = "\n".join(f"goal {command.replace('RUN', run)}" for run in waiting[:_SHOWN])
+        raise UsageError(f"{len(waiting)} runs wait for {what}; name one of them", hint)
     message = f"no run of this workspace waits for {what}"
-    if elsewhere := [one for one in _open(every, verb) if one.status != "running"]:
+    if elsewhere := _open(every, verb):
         other = elsewhere[0]
         message += f"; {other.run_id} in {home_path(other.workspace)} waits: {printable_line(other.objective)}"
         raise UsageError(message, f"goal {command.replace('RUN', other.run_id)}")
@@ -140,8 +140,8 @@ def answer(
 ) -> int:
     """Answer an open question of a run.
 
-    Without RUN, the answer is for the only run of this workspace that waits. `goal resume` gives it to the agent, and the
-    judge may cite it.
+    Without RUN, the answer is for the only run of this workspace that waits. The active run, or `goal resume`, gives it to
+    the agent, and the judge may cite it.
     """
     if text is None and run is not None and not _is_run(run):
         run, text = None, run
@@ -157,7 +157,27 @@ def answer(
     if json:
         output.say(_value(state, question=asked, evidence_ref=evidence))
     else:
-        output.say(f"answered: {printable_line(asked)}\nthe answer is kept as {evidence}\n{_next(state)}")
+        kept = f"the answer is kept as {evidence}\n" if evidence else ""
+        output.say(f"answered: {printable_line(asked)}\n{kept}{_next(state, folder, bool(evidence))}")
+    return 0
+
+
+def note(
+    run: Annotated[str, argument("RUN", "Id of a run.", options.run_ids)],
+    text: Annotated[str, argument("TEXT", "The note.")],
+    json: options.Json = False,
+) -> int:
+    """Give the agent of a run a note with its next prompt, from any terminal.
+
+    The run may be active: the turn at hand is not interrupted. For a run that has ended, `goal resume` gives the note. It is
+    kept in the run's log, and it is no evidence.
+    """
+    folder = runs.find(run)
+    state = decisions.give_note(folder, text, by=person(), environ=os.environ)
+    if json:
+        output.say(_value(state, note=text.strip()))
+    else:
+        output.say(f"the agent gets the note with its next prompt\n{_next(state, folder)}")
     return 0
 
 
@@ -196,12 +216,17 @@ def _is_run(text: str) -> bool:
     return False
 
 
-def _next(state: RunState) -> str:
+def _next(state: RunState, folder: RunFolder, is_taken: bool = True) -> str:
+    """Return what comes next; `is_taken` is whether the decision is recorded."""
     run = state.goal.run_id
+    if not is_taken:
+        return f"the run is active, and records it with its next step: goal watch {run}\n"
     if state.waiting:
         return f"still waiting: {', '.join(item.id for item in state.waiting)}\n"
     if state.memory.open_questions:
         return f'questions still open: {len(state.memory.open_questions)}\ngoal answer {run} "..."\n'
+    if is_written(folder.events):
+        return f"the run goes on: goal watch {run}\n"
     return "\n".join(("To continue:", *resuming(RunSummary.of(state)), ""))
 
 

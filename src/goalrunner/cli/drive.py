@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -165,10 +166,13 @@ class TerminalApprover:
             return None
         self._say(prompt)
         data = b""
+        withdrawn, withdraw = (
+            os.pipe()
+        )  # so that a thread whose question is withdrawn does not read what is typed later
         try:
-            with contextlib.suppress(OSError):  # the terminal is gone
-                data = await in_thread(os.read, self._handle, _MAX_BYTES)
+            data = await in_thread(_typed, self._handle, withdrawn)
         finally:
+            os.close(withdraw)
             if not data:
                 self._say("\n")
         return data.decode(errors="replace") if data else None
@@ -177,3 +181,14 @@ class TerminalApprover:
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
             self._stream.flush()
+
+
+def _typed(handle: int, withdrawn: int) -> bytes:
+    """Return the line that is typed; nothing at the end of input, or when the other end of `withdrawn` is closed."""
+    try:
+        with contextlib.suppress(OSError):  # the terminal is gone
+            ready, _, _ = select.select([handle, withdrawn], [], [])
+            return b"" if withdrawn in ready else os.read(handle, _MAX_BYTES)
+    finally:
+        os.close(withdrawn)
+    return b""

@@ -235,6 +235,16 @@ class QuestionAnswered(Frozen):
     """Who answered: user@host."""
 
 
+class NoteGiven(Frozen):
+    """A person's note to the agent, which is part of its next prompt."""
+
+    type: Literal["note_given"] = "note_given"
+    note_id: str
+    text: str
+    by: str = ""
+    """Who gave it: user@host."""
+
+
 class SecretsReplaced(Frozen):
     """How many secrets were replaced since the last such event, in everything that was written."""
 
@@ -827,7 +837,8 @@ Event = Annotated[
     | AuditFailed
     | VerdictRecorded
     | QuestionOpened
-    | QuestionAnswered,
+    | QuestionAnswered
+    | NoteGiven,
     Field(discriminator="type"),
 ]
 """All events. The type checker reports a fold in which one is missing."""

@@ -137,6 +137,8 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return _asked(state, (event.question,))
         case events.QuestionAnswered():
             return _answered(state, event)
+        case events.NoteGiven():
+            return _noted(state, event.text).replace(note_id=event.note_id)
         case events.ApprovalRequested():
             return _approval_requested(state, event, record.at).replace(awaiting=_in_flight(state))
         case events.ApprovalRecorded():
@@ -208,9 +210,9 @@ def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
         return state
     if state.stop_reason is StopReason.DENIED:  # the run does not end with the same denial again
         state = state.with_approvals(lambda item: item.refused, told=True)
-    before = state.interruption or Interruption()
+    before = _noted(state, event.note).interruption or Interruption()
     changed = tuple(dict.fromkeys((*before.changed, *event.changed)))
-    interruption = before.model_copy(update={"note": event.note or before.note, "changed": changed})
+    interruption = before.model_copy(update={"changed": changed})
     again = with_cut(state, event.in_flight).with_memory(stop_reason=None).with_budget(deadline_at=event.deadline_at)
     again = again.replace(
         goal=state.goal.model_copy(update={"status": "active"}),
@@ -765,6 +767,13 @@ def _answered(state: RunState, event: events.QuestionAnswered) -> RunState:
     interruption = state.interruption or Interruption()
     answers = (*interruption.answers, (event.question, event.answer))
     return closed.replace(interruption=interruption.model_copy(update={"answers": answers}))
+
+
+def _noted(state: RunState, note: str) -> RunState:
+    """Return the state with a note for the agent's next prompt, after those that it has not got yet."""
+    before = state.interruption or Interruption()
+    notes = "\n\n".join(filter(None, (before.note, note)))
+    return state.replace(interruption=before.model_copy(update={"note": notes}))
 
 
 def _with_message(state: RunState, decision: str) -> RunState:

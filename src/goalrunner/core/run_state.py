@@ -193,6 +193,8 @@ class RunState(Frozen):
     """How often another process resumed the run."""
     interruption: Interruption | None = None
     """For the agent's next prompt."""
+    note_id: str = ""
+    """Of the last note that a person gave to the agent."""
     outside: tuple[str, ...] = ()
     """The newest paths that changed while the run was interrupted."""
     approvals: tuple[Approval, ...] = ()

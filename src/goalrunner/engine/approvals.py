@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
@@ -16,6 +18,13 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
+if TYPE_CHECKING:
+    from goalrunner.records.decision_files import DecisionFiles, GivenApproval, GivenDecision
+
+T = TypeVar("T")
+
+_LOOK = 0.25
+"""Seconds between two looks for a decision from another terminal."""
 _PREVIEW = 200_000  # bytes of a patch that is shown to a person
 
 DENIAL = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
@@ -77,11 +86,54 @@ class ApprovalGate:
 
     async def answer(self, question: str) -> QuestionReply | None:
         """Return a person's answer to a question; None if no person is available, and the question stays open."""
-        if self._parts.approver is None:
-            return None
+        shown = self._parts.redact(question)
+        if (given := self._given_answer(question, shown)) is not None or self._parts.approver is None:
+            return given
         self._journal.save()
         with self._journal.suspended():
-            return await self._parts.approver.answer(self._parts.redact(question))
+            return await self._first(self._parts.approver.answer(shown), lambda: self._given_answer(question, shown))
+
+    def take_over(self) -> None:
+        """Record answers and notes from other terminals. An approval is taken over where it is needed."""
+        if self._parts.given is not None:
+            record_given(self._journal, self._parts.given)
+
+    def settle(self) -> None:
+        """Remove the files of decisions that are recorded."""
+        files = self._parts.given
+        if files is None:
+            return
+        for path, given in files.given():
+            if is_settled(given, self._journal.state):
+                files.remove(path)
+
+    def _given_answer(self, *questions: str) -> QuestionReply | None:
+        """Return the answer from another terminal to a question in one of these forms; None if there is none."""
+        for _, given in self._parts.given.given() if self._parts.given is not None else ():
+            if given.kind == "answer" and given.question in questions:
+                return QuestionReply(given.text, given.by)
+        return None
+
+    def _given_approval(self, approval: Approval) -> ApprovalAnswer | None:
+        """Return the decision on an approval from another terminal; None if there is none."""
+        for _, given in self._parts.given.given() if self._parts.given is not None else ():
+            if given.kind == "approval" and given.approval_id == approval.id:
+                return answer_in(given)
+        return None
+
+    async def _first(self, asking: Coroutine[Any, Any, T | None], given: Callable[[], T | None]) -> T | None:
+        """Return the answer at the run's own terminal, or the one that is `given` at another terminal before."""
+        task = asyncio.ensure_future(asking)
+        try:
+            while not (await asyncio.wait((task,), timeout=_LOOK))[0]:
+                if (answer := given()) is not None:
+                    return answer
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
     async def answers_all(self) -> bool:
         """Ask all open questions; return whether all were answered."""
@@ -115,16 +167,18 @@ class ApprovalGate:
         """Return the approval with its decision. Raise ApprovalPending if no person is available."""
         approval, approver = request.approval, self._parts.approver
         if approval.decision is None:
-            answer = None
-            if approver is not None and not is_late(approval.expires_at, self._parts.clock.now()):
+            answer = self._given_approval(approval)
+            if answer is None and approver is not None and not is_late(approval.expires_at, self._parts.clock.now()):
                 self._journal.save()
                 with self._journal.suspended():
-                    answer = await approver.approve(request)
+                    answer = await self._first(approver.approve(request), lambda: self._given_approval(approval))
             now = self._parts.clock.now()
             if answer is None and not is_late(approval.expires_at, now):
                 raise ApprovalPending(f"{approval.id} waits for a person: {approval.action}")
             decided = decision_on(approval, answer, now, self._journal.state)
             self._journal.append(decided.model_copy(update=await self._changes_since(approval, decided)))
+            self.settle()
+            self._journal.save()
         return next(item for item in reversed(self._journal.state.approvals) if item.id == approval.id)
 
     async def _changes_since(self, approval: Approval, decided: events.ApprovalRecorded) -> dict[str, Any]:
@@ -151,6 +205,33 @@ def decision_on(
         guarded=not answer.typed or state.sandbox != "none",
         evidence_refs=approval.evidence_refs,
     )
+
+
+def answer_in(given: GivenApproval) -> ApprovalAnswer:
+    """Return a decision that a person gave with a command."""
+    return ApprovalAnswer(given.decision, given.by, given.reason, typed=True)
+
+
+def record_given(journal: RunJournal, files: DecisionFiles) -> None:
+    """Record answers and notes, each once, and remove their files, and those of approvals that wait no more."""
+    for path, given in files.given():
+        if not is_settled(given, journal.state):
+            if given.kind == "answer":
+                record_answer(journal, given.question, QuestionReply(given.text, given.by))
+            elif given.kind == "note":
+                journal.append(events.NoteGiven(note_id=given.note_id, text=given.text, by=given.by))
+            else:
+                continue
+        files.remove(path)
+
+
+def is_settled(given: GivenDecision, state: RunState) -> bool:
+    """Return whether a decision is recorded, or came too late."""
+    if given.kind == "answer":
+        return given.question not in state.memory.open_questions
+    if given.kind == "note":
+        return given.note_id == state.note_id
+    return all(item.id != given.approval_id for item in state.waiting)
 
 
 def record_answer(journal: RunJournal, question: str, reply: QuestionReply) -> None:

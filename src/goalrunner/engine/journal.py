@@ -24,6 +24,7 @@ from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 
 if TYPE_CHECKING:
     from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+    from goalrunner.records.decision_files import DecisionFiles
     from goalrunner.records.event_log import EventLog
     from goalrunner.records.files import SystemClock
     from goalrunner.snapshots.store import SnapshotStore
@@ -52,6 +53,7 @@ class Parts:
     reviewer: Reviewer | None = None
     in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread  # calls a plain function beside the event loop
     approver: Approver | None = None  # None if no person is available
+    given: DecisionFiles | None = None  # the decisions of people at other terminals
 
 
 class RunJournal:

@@ -87,7 +87,7 @@ class Prompts:
             text = f"{self._first()}\n\n{text}"
         ended = ENDED.format(names=some(brief.ended)) if brief.ended and kind in ("retry", "stalled", "neutral") else ""
         cut = CUT_SHORT.format(ending=brief.ending) if brief.ending and kind != "resumed" else ""
-        return "\n\n".join(part for part in (_interruption(brief.interruption), cut, text, ended) if part)
+        return "\n\n".join(part for part in (interruption_text(brief.interruption), cut, text, ended) if part)
 
     def _again(self, brief: RunRound) -> str:
         """Return the message of a round that is not the first one. Braces in the values stay as they are."""
@@ -158,7 +158,7 @@ def called_template(template: Callable[[str | None], object], feedback: str | No
     return text_of(value)
 
 
-def _interruption(about: Interruption | None) -> str:
+def interruption_text(about: Interruption | None) -> str:
     """Return what happened while the run was interrupted, for the agent."""
     if about is None:
         return ""

@@ -131,6 +131,7 @@ class RunRecorder:
                 question=question, answer=reply.text, evidence_ref=observation.id, by=reply.by
             )
             self._journal.append(answered)
+            self._approvals.settle()
         store.settle()
         return recorded(observation, artifacts)
 

@@ -39,6 +39,7 @@ from goalrunner.core.waiting import resume_at
 from goalrunner.engine.approvals import ApprovalGate
 from goalrunner.engine.checks import Checks, InterruptedByValidatorError
 from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
+from goalrunner.engine.prompts import interruption_text
 from goalrunner.engine.recorder import Resumption, RunRecorder, cut_calls
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns, exclusive
@@ -213,6 +214,7 @@ class Run:
             await self.tracker.take("start")
         await self._checks.keep_start()
         while True:
+            self._approvals.take_over()
             step = decision.decide(self.state)
             match step:
                 case decision.RunRound():
@@ -381,8 +383,7 @@ class Run:
             if working and self.state.prompted and isinstance(conversation, Resumable):
                 reply = await self._turns.resume(self._render(brief), left)
             else:
-                # After a failure in this process, the same prompt is sent again.
-                self._prompt = (self._prompt if working else "") or self.begin_round(brief)
+                self._prompt = self._same_prompt(brief) if working and self._prompt else self.begin_round(brief)
                 reply = await self._turns.send(self._prompt)
             await self.finish_round(brief.round, reply)
         except (AgentError, ModelError) as error:
@@ -394,6 +395,11 @@ class Run:
         except TurnCut as cut:
             return await self._cut(brief.round, str(cut))
         return None
+
+    def _same_prompt(self, brief: decision.RunRound) -> str:
+        """Return the prompt that is sent again after a failure in this process, with what people said meanwhile."""
+        news = interruption_text(brief.interruption)
+        return self._prompt if news in self._prompt else f"{news}\n\n{self._prompt}"
 
     async def _cut(self, number: int, ending: str, end: events.RunEnded | None = None) -> events.RunEnded | None:
         """Record the end of a turn that was cut. `end` is that of the run, if a limit of the run cut the turn.

@@ -23,7 +23,7 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import short_name, used_text, wait_step
+from goalrunner.reports.steps import person_step, short_name, used_text, wait_step, waiting_for_you
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -54,7 +54,15 @@ def output_tail(output: Path) -> list[str]:
     return [line for line in shown if line.strip()]
 
 
+_CONTINUING = "continuing"
+_AFTER_A_WAIT = (events.WaitEnded, events.ApprovalRecorded, events.QuestionAnswered)
+"""Events after which the time of the step begins anew: the run waited before."""
 _AGENT = StepLine("agent", subject="working")
+
+
+def _is_continuing(step: StepLine | None) -> bool:
+    """Return whether nothing was heard of the agent since the run was resumed in its turn."""
+    return step is not None and step.subject.startswith(_CONTINUING)
 
 
 def _step_after(event: events.Event, before: StepLine | None) -> StepLine | None:
@@ -68,8 +76,10 @@ def _step_after(event: events.Event, before: StepLine | None) -> StepLine | None
             return before  # a part of the audit
         case events.RoundStarted() | events.ToolResultRecorded() | events.RefinementStarted():
             return _AGENT
-        case events.MessageRecorded(role="user"):
+        case events.MessageRecorded() if event.role == "user" or _is_continuing(before):
             return _AGENT
+        case events.QuestionOpened():
+            return waiting_for_you("goal answer")
         case events.StepStarted():
             return StepLine("checks", subject=event.description)
         case events.CritiqueStarted():
@@ -122,9 +132,12 @@ class Current:
         now, event, state = self._monotonic(), record.event, self._narrative.state
         with self._lock:
             step = _step_after(event, self._step)
+            is_working = state is not None and state.phase is Phase.WORKING
             if isinstance(event, events.WaitEnded):
-                step = _AGENT if state is not None and state.phase is Phase.WORKING else None
-            if step is not self._step or isinstance(event, events.WaitEnded):
+                step = _AGENT if is_working else None
+            if isinstance(event, events.RunResumed) and state is not None and is_working and state.prompted:
+                step = StepLine("agent", subject=f"{_CONTINUING} round {state.round}")
+            if step is not self._step or isinstance(event, _AFTER_A_WAIT):
                 self._step, self._since, self._retry = step, now, None
             self._at, self._silence = now, None
             match event:
@@ -193,6 +206,8 @@ class Current:
             now = self._monotonic()
             if (wait := self._wait()) is not None:
                 return [Running(wait_step(wait, datetime.now(UTC)), 0.0, [])]
+            if (step := self._person()) is not None:
+                return [Running(replace(step, time=figures.elapsed(now - self._at)), 0.0, [])]
             if self._commands:
                 return [self._command(started, now - since) for started, since in self._commands.items()]
             if self._step is None:
@@ -206,6 +221,15 @@ class Current:
         """Return the wait at hand; None if the run does not wait."""
         state = self._narrative.state
         return state.wait if state is not None and state.phase is not Phase.ENDED else None
+
+    def _person(self) -> StepLine | None:
+        """Return what the run waits for a person with; None if it does not wait."""
+        state = self._narrative.state
+        if state is None or state.phase is Phase.ENDED:
+            return None
+        if self._step is not None and self._step.name == "waiting":
+            return replace(self._step, remark=f'goal answer {state.goal.run_id} "..."')
+        return person_step(state)
 
     def _command(self, started: CommandStarted, seconds: float) -> Running:
         lines = output_tail(started.output)
@@ -228,6 +252,8 @@ class Current:
         state = self._narrative.state
         tokens = state.total.since(self._narrative.usage_before).tokens if state else 0
         remarks = [figures.count(tokens, "token")] if tokens else []
+        if _is_continuing(step) and not self._text:
+            return step.subject, "waiting for the model"
         if self._silence is not None:
             limit = figures.span(self._silence.limit)
             return f"no output for {figures.elapsed(self._silence.seconds)}", f"the turn ends after {limit}"
@@ -243,13 +269,13 @@ class Current:
         if state is None:
             return ""
         wait = self._wait()
-        if wait is not None and wait.kind == "limit":  # that is no active time
+        if (wait is not None and wait.kind == "limit") or self._person() is not None:  # that is no active time
             return used_text(state, state.elapsed)
         return used_text(state, state.elapsed + max(self._monotonic() - self._at, 0.0))
 
     def beats(self) -> Iterator[ReportLine]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""
-        if self._wait() is not None:  # its beginning and its end have lines of their own
+        if self._wait() is not None or self._person() is not None:  # its beginning and its end have lines of their own
             return
         running = {(one.step.name, "" if one.step.name in _MODELS else one.step.subject): one for one in self.running()}
         self._due = {key: at for key, at in self._due.items() if key in running}

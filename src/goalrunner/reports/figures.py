@@ -86,8 +86,9 @@ def score(value: float) -> str:
 
 
 def decision_text(decision: str, by: str, *, guarded: bool) -> str:
-    """Return a decision and who made it: "approved by ann (unguarded)"."""
-    return decision + (f" by {by}" if by else "") + ("" if guarded else " (unguarded)")
+    """Return a decision and who made it: "approved by ann"."""
+    unsure = "" if guarded else " (without a sandbox, the agent could have typed this)"
+    return decision + (f" by {by}" if by else "") + unsure
 
 
 def moment(when: str) -> str:

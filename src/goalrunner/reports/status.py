@@ -100,6 +100,8 @@ def status_text(summary: RunSummary, now: datetime) -> str:
         return f"{LOST}: its process has ended unexpectedly; everything that it recorded is kept"
     if summary.waits_for:
         return f"waiting: {summary.waits_for}, until {figures.time_ahead(summary.resume_at, now)}"
+    if summary.status == RUNNING and summary.waiting:
+        return "waiting for you"
     if summary.status == RUNNING:
         return f"{RUNNING}: {summary.current_step}" if summary.current_step else RUNNING
     reason = (summary.stop_reason or "").replace("_", " ")
@@ -124,8 +126,6 @@ def progress_lines(summary: RunSummary) -> Iterator[ReportLine]:
     yield from gone_lines(summary.run_id, summary.gone_or_reverted)
     for identifier, action in summary.waiting.items():
         yield Fact("waits", f"{identifier} {cut(printable_line(action), _LONGEST_ACTION)}", tone="warn")
-        if summary.status == RUNNING:
-            yield Fact("", "Answer at the terminal in which the run was started.")
     for question in summary.open_questions:
         yield Fact("question", question, tone="warn")
 
@@ -306,6 +306,7 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
     """Yield the commands that come next, each with its label."""
     run, file = summary.run_id, shlex.quote(summary.goal_file)
     if summary.status == RUNNING:
+        yield from _decisions(summary)
         yield "follow", f"goal watch {run}"
         return
     if never_began(summary):
@@ -347,14 +348,19 @@ def _needs_other_goal(summary: RunSummary) -> bool:
     return _failed_early(summary) and summary.stop_reason in _OF_THE_FILE
 
 
-def _ways_on(summary: RunSummary) -> Iterator[tuple[str, str]]:
-    """Yield the commands with which the run goes on."""
+def _decisions(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """Yield the commands that decide what waits for a person."""
     run = summary.run_id
     for identifier in summary.waiting:
         yield "accept", f"goal approve {run} {identifier}"
         yield "reject", f'goal deny {run} {identifier} --reason "..."'
     if summary.open_questions:
         yield "answer", f'goal answer {run} "..."'
+
+
+def _ways_on(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """Yield the commands with which the run goes on."""
+    yield from _decisions(summary)
     if summary.stop_reason == "baseline_green":  # the goal of a run is fixed
         return
     label = "then" if summary.open_questions or summary.waiting else "continue"

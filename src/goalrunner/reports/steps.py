@@ -8,6 +8,7 @@ from datetime import datetime
 
 from goalrunner.core import events
 from goalrunner.core.errors import one_line, quoted, some
+from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState, Waiting
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
@@ -46,6 +47,18 @@ def wait_step(wait: Waiting, now: datetime) -> StepLine:
         return StepLine("waiting", WARNED, remark=f"{wait.reason}, until {until}", tone="warn")
     pause = (datetime.fromisoformat(wait.until) - now).total_seconds()
     return _warning(wait.account, f"retry {wait.number} after {figures.span(max(round(pause), 1))} ({wait.reason})")
+
+
+def person_step(state: RunState) -> StepLine | None:
+    """Return what a running run waits for a person with, and the command that decides; None if it does not wait."""
+    if state.status is not GoalStatus.RUNNING or not state.waiting:
+        return None
+    return waiting_for_you(f"goal approve {state.goal.run_id} {state.waiting[-1].id}")
+
+
+def waiting_for_you(command: str) -> StepLine:
+    """Return the step of a run that waits until a person decides with a command."""
+    return StepLine("waiting", ASKED, subject="for you", remark=command, tone="warn")
 
 
 def event_lines(event: events.Event, *, wants_red: bool = False) -> Iterator[ReportLine]:
@@ -210,6 +223,8 @@ def _person_lines(event: events.Event) -> Iterator[ReportLine]:
             yield StepLine("question", ASKED, remark=event.question, tone="warn")
         case events.QuestionAnswered():
             yield StepLine("answer", subject=event.question, remark=event.answer)
+        case events.NoteGiven():
+            yield StepLine("note", subject=event.by, remark=event.text)
         case events.RunResumed():
             yield Fact("resumed", figures.limits(vars(event.plan)))
             yield from (Fact("", text, tone) for text, tone in _resumed(event))
