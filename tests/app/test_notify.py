@@ -45,6 +45,22 @@ def test_the_command_gets_the_run_and_its_status_and_no_key(tmp_path: Path) -> N
     assert path.read_text() == "k3f9-make complete no key\n"
 
 
+def test_the_command_gets_the_commands_that_decide_what_waits(tmp_path: Path) -> None:
+    path = tmp_path / "told"
+    requested = events.ApprovalRequested(approval_id="a1", kind="shell", action="make", rule="because")
+    recorded = events.ApprovalRecorded(approval_id="a1", decision="approved")
+    command = NotifyConfig(command=f'echo "$GOAL_COMMANDS" > {path}')
+    for happened, commands in (
+        ((requested, ENDED), "goal approve k3f9-make a1\ngoal deny k3f9-make a1\n"),
+        ((QUESTION, ENDED), 'goal answer k3f9-make "..."\n'),
+        ((requested, recorded, ENDED), "\n"),
+    ):
+        notifier = Notifier(command, "k3f9-make", [Seen()], os.environ, asks=False)
+        for event in happened:
+            notifier.on_record(Record(seq=1, at="", elapsed=60, event=event))
+        assert path.read_text() == commands
+
+
 def test_a_command_that_fails_is_a_note() -> None:
     remarks = [item for item in told(ENDED, "echo no such host; exit 6") if isinstance(item, Remark)]
     assert remarks == [Remark("[notify] command failed with exit code 6: no such host")]

@@ -112,6 +112,37 @@ def test_watching_a_run_whose_process_dies_says_so(place: Path, own_home: Path) 
     assert "lost: its process has ended unexpectedly" in out
 
 
+def test_a_detached_run_goes_on_without_its_terminal_and_waits_for_a_decision(place: Path, own_home: Path) -> None:
+    path = sleeping_goal(place, "touch began; while [ ! -e on ]; do sleep 0.1; done; touch done")
+    path.write_text(path.read_text() + '[approvals]\nrequire = ["complete"]\n')
+    with Terminal("run", "--detach", cwd=place) as terminal:
+        assert terminal.end() == 0, terminal.shown
+    folder = only_run(own_home)
+    run = folder.name
+    assert f"{run} runs in the background" in terminal.shown
+    await_file(place / "began")
+    with Terminal("watch", cwd=place) as watching:
+        watching.wait_for("shell")
+        watching.type("\x03")
+        assert watching.end() == 130, watching.shown
+    assert f"the run goes on: goal watch {run}" in watching.shown
+    (place / "on").touch()
+    with Terminal("watch", cwd=place) as watching:
+        watching.wait_for(f"goal approve {run} a1")
+        assert "waiting for you" in goal("status", cwd=place).out
+        assert goal("approve", run, cwd=place).code == 0
+        assert watching.end() == 0, watching.shown
+    assert "complete" in (folder / "output.log").read_text()
+    assert (goal("status", cwd=place).code, list(own_home.glob("*.log"))) == (0, [])
+
+
+def test_a_detached_run_that_does_not_begin_says_why(place: Path, own_home: Path) -> None:
+    ended = start("run", "missing.toml", "--detach", cwd=place)
+    out, err = ended.communicate(timeout=20)
+    assert (ended.returncode, out, "missing.toml" in err) == (2, "", True), err
+    assert list(own_home.glob("*.log")) == []
+
+
 def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_home: Path) -> None:
     old, waiting, fresh = (_finished(own_home, name) for name in ("old1-a", "wait-b", "new1-c"))
     _change(old, finished_at="2020-01-01T00:00:00+00:00")

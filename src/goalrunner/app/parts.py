@@ -16,7 +16,16 @@ from goalrunner.app.previous_run import kept_files
 from goalrunner.app.resolve import RunConfig
 from goalrunner.core.agent_ports import Conversation, Observer
 from goalrunner.core.errors import one_line
-from goalrunner.core.events import ApprovalRequested, QuestionOpened, Record, RunEnded, RunResumed
+from goalrunner.core.events import (
+    ApprovalRecorded,
+    ApprovalRequested,
+    Event,
+    QuestionAnswered,
+    QuestionOpened,
+    Record,
+    RunEnded,
+    RunResumed,
+)
 from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.core.ports import (
     Activity,
@@ -133,33 +142,49 @@ class Notifier:
     environ: Mapping[str, str]
     asks: bool
     _began: float = 0.0
+    _commands: str = ""
+    """The commands that decide what waits for a person, a line each."""
 
     def on_record(self, record: Record) -> None:
         """Notify at the end, and when the run waits for a person."""
         event = record.event
+        self._commands = self._commands_after(event)
         if isinstance(event, RunResumed):
             self._began = record.elapsed
         elif isinstance(event, RunEnded):
             long = record.elapsed - self._began >= _WORTH_A_BELL
             self._tell(PersonNeeded(f"goal: {event.status} {self.run_id}", self.config.bell and long))
-            self._run(str(event.status))
+            self._run(str(event.status), self._commands)
         elif self.asks and isinstance(event, ApprovalRequested | QuestionOpened):
             self._tell(PersonNeeded(f"goal: {WAITING} {self.run_id}", self.config.bell))
             # The person may answer while the command runs.
-            threading.Thread(target=self._run, args=(WAITING,), name="goal-notify", daemon=True).start()
+            threading.Thread(target=self._run, args=(WAITING, self._commands), name="goal-notify", daemon=True).start()
+
+    def _commands_after(self, event: Event) -> str:
+        match event:
+            case ApprovalRequested():
+                about = f"{self.run_id} {event.approval_id}"
+                return f"goal approve {about}\ngoal deny {about}"
+            case QuestionOpened():
+                return f'goal answer {self.run_id} "..."'
+            case ApprovalRecorded() | QuestionAnswered():
+                return ""
+            case _:
+                return self._commands
 
     def _tell(self, activity: Activity) -> None:
         for observer in self.observers:
             if isinstance(observer, ActivityObserver):
                 observer.on_activity(activity)
 
-    def _run(self, status: str) -> None:
+    def _run(self, status: str, commands: str) -> None:
         if not self.config.command:
             return
+        about = {"GOAL_RUN_ID": self.run_id, "GOAL_STATUS": status, "GOAL_COMMANDS": commands}
         try:
             done = subprocess.run(
                 [SHELL, "-c", self.config.command],
-                env=child_environment(self.environ, extra={"GOAL_RUN_ID": self.run_id, "GOAL_STATUS": status}),
+                env=child_environment(self.environ, extra=about),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

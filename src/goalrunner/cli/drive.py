@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.cli import main, output, runs
+from goalrunner.cli.background import DetachedApprover, announcer
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import RecordError
 from goalrunner.records.run_folder import RunFolder
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from goalrunner.app.run_options import RunOptions
+    from goalrunner.core.agent_ports import Approver
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.result_files import ResultFiles
     from goalrunner.reports.progress import Progress
@@ -44,10 +46,14 @@ def drive(
     """
     stream = sys.stderr if json else sys.stdout
     with open_progress(stream, quiet=quiet, place=workspace_state) as progress:
-        approver = terminal_approver(stream, progress.suspended)
+        announcing = announcer(options.home)
+        observers = (progress,) if announcing is None else (progress, announcing)
+        approver: Approver | None = DetachedApprover()
+        if announcing is None:
+            approver = terminal_approver(stream, progress.suspended)
         failure: RecordError | None = None
         try:
-            outcome = main.wait_for(start(replace(options, observers=(progress,), approver=approver)))
+            outcome = main.wait_for(start(replace(options, observers=observers, approver=approver)))
         except RecordError as error:
             if error.outcome is None:  # the run never began
                 raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
+from goalrunner.cli.background import start_detached
 from goalrunner.cli.drive import drive, workspace_state
 from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
 from goalrunner.core.errors import ExitCode, UsageError, one_line, quoted
@@ -56,6 +57,7 @@ def run(
     parent: Annotated[Text, option("RUN", "The run that this goal is a part of.", values=options.run_ids)] = None,
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
+    detach: options.Detach = False,
     dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
     record: Annotated[
         File, option("FILE", "Record the replies of the models that goal calls; scripted/FILE replays them.")
@@ -71,6 +73,8 @@ def run(
     Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
     outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
+    if detach:
+        return start_detached(runs.home(), json=json)
     overrides = {
         "objective": objective,
         "success_criteria": criterion,
@@ -144,6 +148,7 @@ def resume(
     gitlab: options.GitLab = None,
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
+    detach: options.Detach = False,
 ) -> int:
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
@@ -152,6 +157,8 @@ def resume(
     that is complete, its outcome is printed again; without RUN, only if no later `goal run` in this folder failed to start. A run
     that was ended by `goal cancel` cannot be resumed.
     """
+    if detach:
+        return start_detached(runs.home(), json=json)
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import resume_run
     from goalrunner.goalfile.loading import resolve_limits

@@ -175,6 +175,8 @@ def watch(run: options.Run = None) -> int:
         with progress:
             show_live(records, progress, folder=str(folder.path), lost=lambda: not is_written(folder.events))
     except KeyboardInterrupt:
+        if is_written(folder.events):
+            output.complain(f"the run goes on: goal watch {folder.run_id}")
         return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
     return RunSummary.read(read_summary(folder)).process_exit_code
 

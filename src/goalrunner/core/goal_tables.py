@@ -396,7 +396,7 @@ class NotifyConfig(Frozen):
     bell: fields.Flag = True
     """Bell and title of the terminal that the run is shown on."""
     command: fields.OptionalText = ""
-    """Command line, run with GOAL_RUN_ID and GOAL_STATUS."""
+    """Command line, run with GOAL_RUN_ID, GOAL_STATUS and GOAL_COMMANDS."""
 
 
 class MemoryConfig(Frozen):

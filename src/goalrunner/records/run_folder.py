@@ -99,6 +99,7 @@ class RunFolder:
     outcome = _File("outcome.json")  # how the run ended; missing while it runs, also again
     earlier_outcome = _File("outcome.earlier.json")  # that of a resumed run before, until a new one is written
     cancellation = _File("cancel.json")  # the request to cancel a running process; usually missing
+    output = _File("output.log")  # what a run in the background prints
     decisions = _File("decisions")  # decisions from other terminals that the log does not have yet
     scratch = _File("scratch")  # the folder of temporary files
 

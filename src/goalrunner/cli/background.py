@@ -1,0 +1,142 @@
+"""Runs in the background: `--detach` starts the same command line again, in a session of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goalrunner.cli import output
+from goalrunner.core.errors import UsageError, os_errors
+from goalrunner.core.events import GoalCreated, RunStarted
+from goalrunner.records.run_folder import find_run
+
+if TYPE_CHECKING:
+    from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
+    from goalrunner.core.events import Record
+    from goalrunner.core.run_state import RunState
+
+_DETACHED = "_GOAL_DETACHED"
+"""The variable with which the new process gets a file handle for the id of its run, and the path of its log."""
+_FLAG = "--detach"
+
+
+def start_detached(home: Path, *, json: bool) -> int:
+    """Start the command line of this process in the background; print the id of the run when it has begun.
+
+    The run does not end with this terminal. If it does not begin, print what it said, and return its exit code.
+    """
+    arguments = list(sys.argv[1:])
+    arguments.remove(_FLAG)
+    log = home / f"detached-{os.urandom(4).hex()}.log"
+    reader, writer = os.pipe()
+    with open(reader, "rb") as told:  # noqa: PTH123 - no Path, a handle
+        try:
+            with os_errors(f"cannot write {log}", "set GOAL_HOME to a folder that can be written", UsageError):
+                home.mkdir(mode=0o700, parents=True, exist_ok=True)
+                handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            with open(handle, "wb") as stream:  # noqa: PTH123
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "goalrunner", *arguments],
+                    env={**os.environ, _DETACHED: f"{writer} {log}"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=stream,
+                    pass_fds=(writer,),
+                    start_new_session=True,
+                )
+        finally:
+            os.close(writer)
+        try:
+            run = told.read().decode()
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
+    if not run:
+        code = process.wait()
+        output.complain(log.read_text(encoding="utf-8", errors="replace"))
+        log.unlink(missing_ok=True)
+        return code
+    folder = find_run(home, run)
+    if json:
+        output.say({"run_id": run, "path": str(folder.path), "log": str(folder.output)})
+    else:
+        output.say(_STARTED.format(run=run, log=folder.output))
+    return 0
+
+
+_STARTED = """{run} runs in the background
+goal watch {run}    follows it; Ctrl-C ends only the view
+goal cancel {run}   ends it
+{log}
+"""
+
+
+class Announcer:
+    """Tells the process that started this one the id of the run, and moves the log into the run's folder."""
+
+    def __init__(self, home: Path, handle: int, log: Path) -> None:
+        self._home, self._handle, self._log = home, handle, log
+        self._run_id = ""
+
+    def on_state(self, state: RunState) -> None:
+        """Tell the id of a resumed run."""
+        self._tell(state.goal.run_id)
+
+    def on_record(self, record: Record) -> None:
+        """Tell the id of a new run when it has begun."""
+        if isinstance(record.event, GoalCreated):
+            self._run_id = record.event.goal.run_id
+        elif isinstance(record.event, RunStarted):
+            self._tell(self._run_id)
+
+    def _tell(self, run_id: str) -> None:
+        if self._handle < 0:
+            return
+        self._log.replace(find_run(self._home, run_id).output)
+        handle, self._handle = self._handle, -1
+        with contextlib.suppress(OSError), open(handle, "wb") as told:  # noqa: PTH123 - no Path, a handle
+            told.write(run_id.encode())
+
+
+def announcer(home: Path) -> Announcer | None:
+    """Return the announcer of a process that `start_detached` started; None for any other."""
+    handle, _, log = os.environ.pop(_DETACHED, "").partition(" ")
+    if not handle:
+        return None
+    os.set_inheritable(int(handle), False)
+    return Announcer(home, int(handle), Path(log))
+
+
+class DetachedApprover:
+    """Lets a run in the background wait until a person decides from any terminal, or an approval expires."""
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Wait until the approval expires."""
+        import asyncio  # not at the top: the help of `goal run` needs none
+
+        expires = request.approval.expires_at
+        if expires is None:
+            await asyncio.Event().wait()
+        while expires is not None and (left := _seconds_until(expires)) >= 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left + 0.1, _CLOCK_CHECK))
+        return None
+
+    async def answer(self, question: str) -> QuestionReply | None:
+        """Wait for ever."""
+        import asyncio
+
+        await asyncio.Event().wait()
+        return None
+
+
+_CLOCK_CHECK = 20.0
+"""Seconds between two looks at the clock, which may be set."""
+
+
+def _seconds_until(when: str) -> float:
+    return (datetime.fromisoformat(when) - datetime.now(UTC)).total_seconds()
