@@ -23,12 +23,19 @@ def goal_file_above(folder: Path) -> Path | None:
     In each folder, goal.toml comes before [tool.goal] of pyproject.toml.
     """
     for place in _folders_of_project(folder):
-        if (place / DEFAULT).is_file():
+        if os.path.isfile(place / DEFAULT):  # noqa: PTH113 - never raises
             return place / DEFAULT
-        project_file = place / PYPROJECT
-        if project_file.is_file() and "[tool.goal" in project_file.read_text("utf-8", errors="replace"):
-            return project_file
+        if _has_goal(place / PYPROJECT):
+            return place / PYPROJECT
     return None
+
+
+def _has_goal(project_file: Path) -> bool:
+    """Return whether a pyproject.toml has a goal. One that cannot be read has none."""
+    try:
+        return "[tool.goal" in project_file.read_text("utf-8", errors="replace")
+    except OSError:
+        return False
 
 
 def project_of(goal_file: Path) -> Path | None:
