@@ -134,7 +134,10 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
 def reply(
     folder: RunFolder, text: str, *, number: int | None, by: str, environ: Mapping[str, str]
 ) -> tuple[str, str, RunState]:
-    """Answer an open question; return the question, the id of the answer's observation, and the state. Raise UsageError."""
+    """Answer an open question; return the question, the id of the answer's observation, and the state. Raise UsageError.
+
+    The id is empty if the process of the run has not taken the answer over yet.
+    """
     if not text.strip():
         raise UsageError("the answer is empty", 'goal answer RUN "..."')
     question = ""
@@ -147,7 +150,8 @@ def reply(
         return GivenAnswer(question=question, text=text.strip(), by=by)
 
     state = _decide(folder, given, environ)
-    return question, _answer_of(folder, question), state
+    is_open = question in state.memory.open_questions
+    return question, "" if is_open else _answer_of(folder, question), state
 
 
 def give_note(folder: RunFolder, text: str, *, by: str, environ: Mapping[str, str]) -> RunState:
