@@ -21,7 +21,7 @@ from goalrunner.core.goal_tables import AgentConfig, Approvals, Budget, JudgeCon
 from goalrunner.core.labels import Label
 from goalrunner.core.limits import timed_out
 from goalrunner.core.observation import ArtifactRef, DiffStat, EvidenceRow, Observation, Snapshot, TranscriptRef
-from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import AgentSession, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
@@ -263,6 +263,9 @@ def endings() -> Sections:
     key = events.RunEnded(stop_reason=StopReason.AUTHENTICATION, message="the key is wrong\nexport KEY=...")
     interrupted = events.RunEnded(stop_reason=StopReason.INTERRUPTED, message="interrupted")
     external = started().model_copy(update={"agent_command": "claude -p"})
+    session = events.SessionOpened(
+        session=AgentSession(agent="claude", id="s1", model="claude-opus-5-5", version="2.1.330")
+    )
     answers = {0: "I look.", 1: "Now it is\n\x1b[31mdone\x1b[0m. " + "x" * 400}
     said = [
         message().model_copy(update={"text": TranscriptRef(offset=at, length=1, sha256=told_run.HASH)})
@@ -285,6 +288,7 @@ def endings() -> Sections:
             green,
             events.RunEnded(stop_reason=StopReason.BASELINE_GREEN, message="not started: the validators already pass"),
         ),
+        "the session of an external agent": shown(created(), external, ROUND_1, session, session, ROUND_1_ENDS, CAPPED),
         "interrupted in a turn of unknown usage": shown(budgeted, external, ROUND_1, message("user"), interrupted),
         "a citation is invalid": shown(created(), started(), ROUND_1, ROUND_1_ENDS, RED, CAPPED),
         "the last words of a round": shown(

@@ -19,7 +19,7 @@ from goalrunner.reports.layout import (
     width,
     wrap,
 )
-from goalrunner.reports.steps import event_lines
+from goalrunner.reports.steps import call_step, event_lines
 
 
 def test_what_a_person_copies_is_never_wrapped() -> None:
@@ -177,3 +177,33 @@ def test_a_warning_is_shown_whole_on_a_narrow_terminal() -> None:
     remark = "checked without the agent's changes to: tests/test_parser.py (changed; existing test)"
     text = laid_out([StepLine("files", "!", remark=remark, tone="warn")], 40)
     assert "".join(text.split()) == "".join(f"! files {remark}".split())
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "name", "subject"),
+    [
+        ("Bash", "cd /src/parser && pytest -q /src/parser/tests", "shell", "pytest -q tests"),
+        ("Bash", "ls /src/parser-2/x /src/parser", "shell", "ls /src/parser-2/x /src/parser"),
+        ("command_execution", "/bin/bash -lc 'echo hi > \"a b.txt\"'", "shell", 'echo hi > "a b.txt"'),
+        ("command_execution", "/bin/bash -lc ls", "shell", "ls"),
+        ("command_execution", "bash -c 'a' 'b'", "shell", "bash -c 'a' 'b'"),
+        ("command_execution", "bash -lc 'never closed", "shell", "bash -lc 'never closed"),
+        ("Edit", "/src/parser/a.py", "edit", "a.py"),
+        ("file_change", "/src/parser/a.py, /src/parser/b.py", "edit", "a.py, b.py"),
+        ("mcp__github__get_issue", '{"number": 3}', "mcp", 'github get_issue {"number": 3}'),
+        ("mcp__github", "x", "mcp__github", "x"),
+        ("WebFetch", "https://example.org/src/parser/a", "WebFetch", "https://example.org/src/parser/a"),
+    ],
+)
+def test_the_row_of_a_call_names_its_tool_and_has_paths_in_the_workspace(
+    tool: str, command: str, name: str, subject: str
+) -> None:
+    step = call_step(tool, command, "/src/parser")
+    assert (step.name, step.subject) == (name, subject)
+
+
+def test_the_result_of_a_wrapped_command_stays_in_its_column() -> None:
+    long = "python -m pytest -q --strict-markers tests/unit/test_parser.py tests/unit/test_reader.py"
+    steps = [StepLine("shell", subject=text, time="0.9 s", remark="exit 1") for text in ("pytest -q", long)]
+    rows = laid_out(steps, 80).splitlines()
+    assert [row.index("0.9 s   exit 1") for row in rows if "exit 1" in row] == [48, 48]

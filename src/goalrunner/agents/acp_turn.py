@@ -12,7 +12,7 @@ from typing import Any, Literal
 from goalrunner.agents.acp_process import CANCELLED, AcpProcess
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
-from goalrunner.agents.parser import at, block_text, exit_code, first, items, text
+from goalrunner.agents.parser import at, block_text, changed_lines, exit_code, first, items, text
 from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Arrival, Turn
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, shortened
@@ -109,6 +109,11 @@ class AcpCall:
         """The diff of a write, truncated."""
         diff = "".join(map(self._block, self._diffs()))
         return shortened(diff, LONGEST_MESSAGE) if self.effect == "write" else ""
+
+    @property
+    def change(self) -> str:
+        """How many lines a write adds and removes: "+4 −1"; empty if that is not reported."""
+        return changed_lines([(text(at(one, "oldText")), text(at(one, "newText"))) for one in self._diffs()])
 
     @property
     def action(self) -> str:
@@ -280,4 +285,4 @@ class AcpTurn(Turn):
 
     async def _end(self, call: AcpCall, facts: tuple[str, ...], output: str) -> None:
         call.closed = True
-        await self.finish(call.recorded_as, facts, output, tool=call.kind, command=call.command)
+        await self.finish(call.recorded_as, facts, output, tool=call.kind, command=call.command, change=call.change)

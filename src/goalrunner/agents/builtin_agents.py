@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from goalrunner.agents.codex_sessions import turn_details
 from goalrunner.agents.error_kinds import meaning_of
 from goalrunner.agents.parser import (
     AgentParser,
+    CallFinished,
     CallStarted,
     Failed,
     SessionStarted,
@@ -67,7 +69,7 @@ class Claude(AgentParser):
         match line.get("type"), line.get("subtype"):
             case "system", "init":
                 self._counts_sessions = _version(line.get("claude_code_version")) >= _SESSION_TOTALS
-                yield from session(line, "session_id")
+                yield from session(line, "session_id", "model", "claude_code_version")
             case "system", "api_retry" if (line.get("error_status"), line.get("attempt")) == (401, 3):
                 # Claude Code may try a wrong key ten times in three minutes. It renews an expired login after the first
                 # refusal, so the third refusal ends the round.
@@ -213,6 +215,7 @@ class Codex(AgentParser):
                     code="item.exit_code",
                     failed="item.status",
                 )
+                found = _named(found, at(line, "item"))
                 yield CallStarted(found.id, found.tool, found.command) if kind == "item.started" else found
             case "turn.completed", _:
                 yield from tokens(line, "usage.input_tokens", "usage.output_tokens", cumulative=True)
@@ -222,6 +225,15 @@ class Codex(AgentParser):
 
     def details(self, failure: Failed, session: str, env: Mapping[str, str]) -> Iterator[StreamEvent]:
         return turn_details(failure, session, env)
+
+
+def _named(call: CallFinished, item: Any) -> CallFinished:
+    """Return a call of Codex with the server of its tool, or the paths of its changes."""
+    if server := text(at(item, "server")):
+        return replace(call, tool=f"mcp__{server}__{call.tool}")
+    if paths := [path for change in items(at(item, "changes")) if (path := text(at(change, "path")))]:
+        return replace(call, command=", ".join(paths))
+    return call
 
 
 class OpenCode(AgentParser):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
+from goalrunner.agents.file_tools import unified
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import Outage
 from goalrunner.core.messages import at as at
@@ -85,9 +86,11 @@ def is_failure(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class SessionStarted:
-    """The id of the agent's session, with which a later round resumes it."""
+    """The id of the agent's session, with which a later round resumes it; model and version if they are reported."""
 
     id: str
+    model: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,8 @@ class CallStarted:
     id: str
     tool: str = ""
     command: str = ""
+    change: str = ""
+    """Lines that an edit adds and removes: "+4 −1"."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,8 @@ class CallFinished:
     failed: bool = False
     tool: str = ""
     command: str = ""
+    change: str = ""
+    """Lines that an edit adds and removes."""
 
 
 @dataclass(frozen=True)
@@ -200,14 +207,16 @@ class AgentParser(ABC):
         return iter(())
 
 
+_OLD_TEXT, _NEW_TEXT = ("old_string", "oldString", "old_str"), ("new_string", "newString", "new_str")
+"""Keys of the text that an edit replaces, and of its replacement."""
 LONGEST_NOISE = 2_000
 """Characters that are kept of a line that is not understood."""
 
 
-def session(line: Any, path: str) -> Iterator[StreamEvent]:
-    """Yield the session id at a path, if there is one."""
+def session(line: Any, path: str, model: str = "", version: str = "") -> Iterator[StreamEvent]:
+    """Yield the session id at a path, if there is one, with the model and the version at theirs."""
     if name := block_text(first(line, path)):
-        yield SessionStarted(name)
+        yield SessionStarted(name, text(first(line, model)), text(first(line, version)))
 
 
 def message(line: Any, path: str) -> Iterator[StreamEvent]:
@@ -219,8 +228,26 @@ def message(line: Any, path: str) -> Iterator[StreamEvent]:
 def call(line: Any, call_id: str, tool: str, *command: str) -> CallStarted:
     """Return the start of the call whose fields are at these paths."""
     return CallStarted(
-        block_text(first(line, call_id)), block_text(first(line, tool)), block_text(first(line, *command))
+        block_text(first(line, call_id)),
+        block_text(first(line, tool)),
+        block_text(first(line, *command)),
+        edited_lines(first(line, *command[-1:])),
     )
+
+
+def edited_lines(arguments: Any) -> str:
+    """Return how many lines the arguments of an edit add and remove: "+4 −1"; empty for another call."""
+    edits = items(at(arguments, "edits")) or [arguments]
+    pairs = [(first(edit, *_OLD_TEXT), first(edit, *_NEW_TEXT)) for edit in edits]
+    return changed_lines([(old, new) for old, new in pairs if isinstance(old, str) and isinstance(new, str)])
+
+
+def changed_lines(edits: Sequence[tuple[str, str]]) -> str:
+    """Return how many lines these edits, old and new text, add and remove; empty without edits."""
+    if not edits:
+        return ""
+    old, new = ("".join(f"{part}\n" for part in parts if part) for parts in zip(*edits, strict=True))
+    return unified(old, new, "").summary
 
 
 def result(
@@ -240,6 +267,7 @@ def result(
         failed=is_failure(first(line, failed)),
         tool=block_text(first(line, *tool)),
         command=block_text(first(line, *command)),
+        change=edited_lines(first(line, *command[-1:])),
     )
 
 

@@ -29,6 +29,7 @@ LONGEST_MESSAGE = 400_000
 LONGEST_CALL_ID, LONGEST_COMMAND = 200, 4_000
 """Characters of a call's id and of its command that are recorded."""
 _LONGEST_NOISE = 4_000
+_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,13 @@ def reported_result(
     output: str = "",
     duration: float = 0.0,
     started: int | None = None,
+    change: str = "",
 ) -> ToolResult:
-    """Return the result of a call that an agent reports. `started` is a time before its tool started, if one is known."""
+    """Return the result of a call that an agent reports.
+
+    `started` is a time before its tool started, if one is known; `change` is what an edit added and removed.
+    """
+    is_done = set(facts) <= {"completed"}
     return ToolResult(
         tool_call_id=call_id,
         tool=tool,
@@ -61,7 +67,7 @@ def reported_result(
         facts=facts,
         output=output.encode("utf-8", "replace"),
         duration=duration,
-        summary=", ".join(facts),
+        summary=change if change and is_done else ", ".join(facts),
         writes=False,
         reported_by=agent,
         started=started,
@@ -76,6 +82,7 @@ class _Open:
     command: str
     began: float
     arrival: Arrival | None
+    change: str = ""
 
 
 class Turn:
@@ -118,23 +125,31 @@ class Turn:
             self.recorder.message(message)
             self.text = text
 
-    async def start(self, name: str, tool: str, command: str) -> None:
-        """Record the beginning of a call."""
+    async def start(self, name: str, tool: str, command: str, change: str = "") -> None:
+        """Record the beginning of a call. `change` is what an edit adds and removes."""
         self.calls += 1
         shown = shortened(command, LONGEST_COMMAND)
-        call = self._open[name] = _Open(source_of(tool), shown, time.monotonic(), self.arrival)
+        call = self._open[name] = _Open(source_of(tool), shown, time.monotonic(), self.arrival, change)
         self.recorder.tool_called(name, call.tool, one_line(call.command))
 
     async def finish(
-        self, name: str, facts: tuple[str, ...], output: str = "", *, tool: str = "", command: str = ""
+        self,
+        name: str,
+        facts: tuple[str, ...],
+        output: str = "",
+        *,
+        tool: str = "",
+        command: str = "",
+        change: str = "",
     ) -> None:
-        """Record the end of a call. `tool` and `command` replace those of its beginning."""
+        """Record the end of a call. `tool`, `command` and `change` replace those of its beginning."""
         call = self._open.pop(name, None)
         if call is not None:
             duration = time.monotonic() - call.began
             tool, command = source_of(tool) if tool else call.tool, command or call.command
             started = self._started(call)
-            result = reported_result(self._agent, name, tool, command, facts, output, duration, started)
+            change = change or call.change
+            result = reported_result(self._agent, name, tool, command, facts, output, duration, started, change)
             await self.recorder.tool_result(result)
 
     def _started(self, call: _Open) -> int | None:
@@ -215,10 +230,16 @@ class CommandTurn(Turn):
         if isinstance(event, CallStarted | CallFinished | Failed):
             self.flush()
         match event:
-            case SessionStarted(id=name):
+            case SessionStarted(id=name, model=model, version=version):
                 # Recorded at once, so that a killed run can resume the session.
                 if _SESSION_ID.fullmatch(name) and not (self.session and name == self.session.id):
-                    self.session = AgentSession(agent=self._agent, id=name, total=self._total)
+                    self.session = AgentSession(
+                        agent=self._agent,
+                        id=name,
+                        total=self._total,
+                        model=one_line(model, _LONGEST_NAME),
+                        version=one_line(version, _LONGEST_NAME),
+                    )
                     self._write_usage()
             case TextDelta(text=text):
                 self.say(text)
@@ -293,9 +314,10 @@ class CommandTurn(Turn):
         known = self._open.get(name)
         if known is None:
             self._write_usage()
-            await self.start(name, event.tool, event.command)
+            await self.start(name, event.tool, event.command, event.change)
         else:
             known.command = known.command or shortened(event.command, LONGEST_COMMAND)
+            known.change = known.change or event.change
 
     async def _finish(self, event: CallFinished) -> None:
         # Without an id, it is the result of the newest call.
@@ -305,10 +327,10 @@ class CommandTurn(Turn):
             if not (event.tool or event.command):
                 return  # a second result, or one of a call that was not reported
             name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
-            await self.start(name, event.tool, event.command)
+            await self.start(name, event.tool, event.command, event.change)
             self._open[name].arrival = None
         facts: tuple[str, ...] = () if event.exit_code is None else (f"exit {event.exit_code}",)
         if event.failed and not event.exit_code:
             facts = ("error",)
-        await self.finish(name, facts, event.output, tool=event.tool, command=event.command)
+        await self.finish(name, facts, event.output, tool=event.tool, command=event.command, change=event.change)
         self.failure = None

@@ -95,6 +95,10 @@ class AgentSession(Frozen):
     """The agent's id; empty if there is none any more."""
     total: Usage = Field(default_factory=Usage)
     """What it reported in all so far, where it reports totals."""
+    model: str = ""
+    """Its model; empty: not reported."""
+    version: str = ""
+    """The version of its program; empty: not reported."""
 
 
 SCHEMA_VERSION = "1.3"

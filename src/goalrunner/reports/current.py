@@ -23,7 +23,7 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import person_step, short_name, used_text, wait_step, waiting_for_you
+from goalrunner.reports.steps import call_step, person_step, short_name, used_text, wait_step, waiting_for_you
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -65,13 +65,13 @@ def _is_continuing(step: StepLine | None) -> bool:
     return step is not None and step.subject.startswith(_CONTINUING)
 
 
-def _step_after(event: events.Event, before: StepLine | None) -> StepLine | None:
+def _step_after(event: events.Event, before: StepLine | None, workspace: str) -> StepLine | None:
     """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
     match event:
         case events.RunStarted() | events.RunResumed():
             return StepLine("start", subject="checking the models")
         case events.ToolCalled():
-            return StepLine(short_name(event.tool), subject=event.summary)
+            return call_step(event.tool, event.summary, workspace)
         case events.ToolResultRecorded() if event.observation.source == REPLAY:
             return before  # a part of the audit
         case events.RoundStarted() | events.ToolResultRecorded() | events.RefinementStarted():
@@ -131,7 +131,7 @@ class Current:
         """Process a record."""
         now, event, state = self._monotonic(), record.event, self._narrative.state
         with self._lock:
-            step = _step_after(event, self._step)
+            step = _step_after(event, self._step, state.workspace if state is not None else "")
             is_working = state is not None and state.phase is Phase.WORKING
             if isinstance(event, events.WaitEnded):
                 step = _AGENT if is_working else None

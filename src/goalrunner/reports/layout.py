@@ -217,7 +217,7 @@ def _rows(line: ReportLine, columns: int | None) -> list[Row]:
 
 
 def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
-    """Return one row if it fits; else the subject is wrapped, and time and remark stand below."""
+    """Return one row if it fits; else the subject is wrapped, and time and remark follow in their columns or below."""
     name = pad(cut(printable_line(step.name), _LONGEST_NAME), _NAME_COLUMNS)
     subject = cut(printable_line(step.subject), _LONGEST)
     remark = cut(printable_line(step.remark), _LONGEST)
@@ -241,7 +241,13 @@ def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
     first, *others = wrap(subject or after, columns - indent, most)
     rows = [[*head, Piece(first, "dim" if subject else tone)]]
     rows += [[Piece(" " * indent + part, "dim")] for part in others]
-    if subject and after:
+    place = INDENT + _NAME_COLUMNS + 1 + min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) + _TIME_END
+    if subject and after and place + 3 + width(remark) <= columns and width(step.time) < _TIME_END:
+        if _width(rows[-1]) > place - _TIME_END:
+            rows.append([Piece("")])
+        gap = place - _width(rows[-1]) - width(step.time)
+        rows[-1] += [Piece(" " * gap + step.time, "dim"), Piece(f"   {remark}" if remark else "", tone)]
+    elif subject and after:
         rows += [[Piece(" " * INDENT + part, tone)] for part in wrap(after, columns - INDENT, most)]
     return rows
 

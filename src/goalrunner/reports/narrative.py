@@ -151,6 +151,7 @@ class Narrative:
         self._words = words
         self._finished: events.RoundFinished | None = None
         self._is_resumed = False
+        self._session = ""
         self._warned: set[tuple[str, float]] = set()
 
     def restore(self, state: RunState) -> list[ReportLine]:
@@ -192,11 +193,19 @@ class Narrative:
                 self.missing = event.verdict.missing
             case events.RunEnded() if state.round > 1:  # of an only round, the run's last line shows the same
                 lines += self._round_end(state)
-        lines += map(self.labelled, event_lines(event, wants_red=state.plan.wants_red))
+        lines += map(self.labelled, self._session_lines(event))
+        lines += map(self.labelled, event_lines(event, state))
         lines += map(self.labelled, _wait_lines(record, before, state))
         if not isinstance(event, events.RunEnded):
             lines += self._warnings(state)
         return lines
+
+    def _session_lines(self, event: events.Event) -> Iterator[StepLine]:
+        """Yield a line with the model and the version of an external agent when it begins a session."""
+        if isinstance(event, events.SessionOpened) and event.session.id not in ("", self._session):
+            self._session = event.session.id
+            if about := " · ".join(filter(None, (event.session.model, event.session.version))):
+                yield StepLine("agent", subject=about)
 
     def _begin_round(self, state: RunState, *, is_resumed: bool = False) -> None:
         self._elapsed_before, self.usage_before = state.elapsed, state.total
@@ -212,6 +221,8 @@ class Narrative:
         if used.tokens or used.known_cost_usd:
             parts += figures.spent(used)
         yield Fact("", f"round {self._finished.round} took {' · '.join(parts)}")
+        if self._finished.changes is not None and self._finished.changes.files:
+            yield Fact("", f"goal diff {state.goal.run_id} {self._finished.round}", whole=True)
 
     def _warnings(self, state: RunState) -> Iterator[ReportLine]:
         """Yield a warning for each limit that is nearly used up, once."""

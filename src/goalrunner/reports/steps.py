@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +17,15 @@ from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ASKED, WARNED, Fact, ReportLine, StepLine, Tone, cut, printable_line
 
-_SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
+_SHORT_NAMES = {
+    **dict.fromkeys(("bash", "execute", "command_execution", "run_shell_command", "execute_bash"), "shell"),
+    **dict.fromkeys(("edit_file", "edit", "multiedit", "replace", "file_change"), "edit"),
+    **dict.fromkeys(("read_file", "read"), "read"),
+    **dict.fromkeys(("write_file", "write"), "write"),
+}
+"""Names of tools in lower case, and those of the column of names."""
+_IN_SHELL = re.compile(r"(?:/\S+/)?(?:ba|da|z)?sh -l?c (.+)", re.DOTALL)
+"""A command that is given to a shell as one word."""
 _LONGEST_NAME = 40
 LONGEST_WORDS = 300
 """Columns of an agent's message that are shown."""
@@ -31,7 +42,30 @@ _AUDIT_FAILURES = {
 
 def short_name(tool: str) -> str:
     """Return the name of a tool for the column of names."""
-    return _SHORT_NAMES.get(tool, tool)
+    return _SHORT_NAMES.get(tool.lower(), tool)
+
+
+def call_step(tool: str, command: str, workspace: str = "") -> StepLine:
+    """Return the row of a tool call: the tool and its command, with paths relative to the workspace."""
+    subject = shown_command(command, workspace)
+    prefix, _, name = tool.partition("__")
+    server, _, own_name = name.partition("__")
+    if prefix == "mcp" and own_name:
+        return StepLine("mcp", subject=" ".join(filter(None, (server, own_name, subject))))
+    return StepLine(short_name(tool), subject=subject)
+
+
+def shown_command(command: str, workspace: str = "") -> str:
+    """Return a command without the shell around it, and with paths relative to the workspace, where it begins."""
+    if in_shell := _IN_SHELL.fullmatch(command):
+        with contextlib.suppress(ValueError):
+            words = shlex.split(in_shell[1])
+            command = words[0] if len(words) == 1 else command
+    if workspace.strip("/"):
+        folder = re.escape(workspace)
+        command = re.sub(rf"^cd [\"']?{folder}[\"']? *(?:&&|;) *", "", command)
+        command = re.sub(rf"(?<![^\s\"'=,(]){folder}/(?=[^\s/])", "", command)
+    return command
 
 
 def message_step(message: str) -> Iterator[StepLine]:
@@ -61,10 +95,10 @@ def waiting_for_you(command: str) -> StepLine:
     return StepLine("waiting", ASKED, subject="for you", remark=command, tone="warn")
 
 
-def event_lines(event: events.Event, *, wants_red: bool = False) -> Iterator[ReportLine]:
-    """Yield the lines of an event; most events have none. `wants_red`: the goal needs a validator that fails at first."""
-    yield from _work_lines(event)
-    yield from _check_lines(event, wants_red=wants_red)
+def event_lines(event: events.Event, state: RunState | None = None) -> Iterator[ReportLine]:
+    """Yield the lines of an event; most events have none. `state` is that of its run."""
+    yield from _work_lines(event, state.workspace if state else "")
+    yield from _check_lines(event, wants_red=state is not None and state.plan.wants_red)
     yield from _judge_lines(event)
     yield from _person_lines(event)
 
@@ -81,14 +115,14 @@ def _passed(name: str, remark: str, subject: str = "") -> StepLine:
     return StepLine(name, "✓", subject, remark=remark, tone="good")
 
 
-def _work_lines(event: events.Event) -> Iterator[ReportLine]:
+def _work_lines(event: events.Event, workspace: str) -> Iterator[ReportLine]:
     match event:
         case events.ToolResultRecorded(observation=seen):
             timed = (seen.source == "shell" and not seen.reported_by) or event.duration >= _WORTH_A_TIME
             remarks = (event.summary or ", ".join(seen.facts), "reported" if seen.reported_by else "")
             time = figures.elapsed(event.duration) if timed else ""
-            name = short_name(seen.source)
-            yield StepLine(name, subject=seen.command, time=time, remark=", ".join(filter(None, remarks)))
+            step = call_step(seen.source, seen.command, workspace)
+            yield replace(step, time=time, remark=", ".join(filter(None, remarks)))
         case events.RoundFinished():
             if event.reason == "max_steps":
                 calls = figures.count(event.steps, "model call")

@@ -157,3 +157,35 @@ def test_every_preset_says_what_to_type(name: str) -> None:
     assert preset.sign_in
     assert preset.version[0] == preset.argv[0]
     assert "{session}" in preset.resume
+
+
+def read(name: str, line: dict[str, object]) -> StreamEvent:
+    """The only event of a line."""
+    (event,) = Reader(name).feed(f"{json.dumps(line)}\n".encode())
+    return event
+
+
+def claude_call(tool: str, **given: object) -> StreamEvent:
+    block = {"type": "tool_use", "id": "t1", "name": tool, "input": given}
+    return read("claude", {"type": "assistant", "message": {"content": [block]}})
+
+
+def test_an_edit_is_read_with_the_lines_that_it_adds_and_removes() -> None:
+    edit = {"old_string": "a\nb\nc", "new_string": "a\nB\nB\nc"}
+    assert claude_call("Edit", file_path="/w/a.py", **edit) == CallStarted("t1", "Edit", "/w/a.py", "+2 −1")
+    several = claude_call("MultiEdit", file_path="/w/a.py", edits=[edit, {"old_string": "", "new_string": "x"}])
+    assert several == CallStarted("t1", "MultiEdit", "/w/a.py", "+3 −1")
+    assert claude_call("Read", file_path="/w/a.py") == CallStarted("t1", "Read", "/w/a.py")
+    assert claude_call("Edit", file_path="/w/a.py", old_string=1) == CallStarted("t1", "Edit", "/w/a.py")
+
+
+def test_codex_is_read_with_the_files_that_it_changed_and_the_server_of_a_tool() -> None:
+    changes = [{"path": "/w/a.py", "kind": "update"}, {"path": "/w/b.py", "kind": "add"}]
+    changed = {"id": "i1", "type": "file_change", "changes": changes, "status": "completed"}
+    assert read("codex", {"type": "item.completed", "item": changed}) == CallFinished(
+        "i1", tool="file_change", command="/w/a.py, /w/b.py"
+    )
+    asked = {"id": "i2", "type": "mcp_tool_call", "server": "github", "tool": "get_issue", "arguments": {"number": 3}}
+    assert read("codex", {"type": "item.started", "item": asked}) == CallStarted(
+        "i2", "mcp__github__get_issue", '{"number": 3}'
+    )

@@ -170,3 +170,16 @@ async def test_a_message_without_end_is_kept_in_part(tmp_path: Path) -> None:
     assert len(text) < LONGEST_MESSAGE + 100
     assert text.endswith("THE END")
     assert "characters left out" in text
+
+
+@pytest.mark.parametrize(("failed", "summary"), [(False, "+4 −1"), (True, "error")])
+async def test_an_edit_is_summed_up_by_its_lines_unless_it_failed(tmp_path: Path, failed: bool, summary: str) -> None:
+    _, recorder = await turned(
+        tmp_path, CallStarted("1", "Edit", "a.py", change="+4 −1"), CallFinished("1", failed=failed)
+    )
+    assert [result.summary for result in recorder.results] == [summary]
+
+
+async def test_a_session_has_the_model_and_the_version_that_are_reported(tmp_path: Path) -> None:
+    _, recorder = await turned(tmp_path, SessionStarted("s1", "opus", "2.1.330"))
+    assert recorder.sessions == [AgentSession(agent="x", id="s1", model="opus", version="2.1.330")]
