@@ -87,7 +87,7 @@ def test_without_a_terminal_the_run_must_be_named(
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert main(["deny"]) == 2
     said = "Error: goal deny without RUN asks first, and stdin is not a terminal\n"
-    assert capsys.readouterr().err.endswith(f"{said}goal deny {run} a1; then goal resume {run}\n")
+    assert capsys.readouterr().err.endswith(f"{said}goal deny {run} a1\n")
     assert main(["deny", run, "--reason", "not yet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["approval"]["decision"] == "denied"
 
