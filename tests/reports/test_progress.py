@@ -12,6 +12,7 @@ from goalrunner.cli.drive import can_redraw, open_progress
 from goalrunner.core import events
 from goalrunner.core.agent_ports import TextObserver
 from goalrunner.core.fold import apply
+from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.ports import CommandEnded, CommandStarted, Remark
 from goalrunner.core.run_state import RunState
 from goalrunner.reports.live import LiveProgress
@@ -179,3 +180,33 @@ def test_only_a_terminal_needs_streamed_text() -> None:
     assert not isinstance(Progress(stream), TextObserver)
     assert not isinstance(Callback(print), TextObserver)
     assert isinstance(LiveProgress(stream), TextObserver)
+
+
+@pytest.mark.parametrize(
+    ("verbose", "rows"),
+    [
+        (False, ["round 1    · agent   I look at it. Then I change it."]),
+        (True, ["round 1    · agent   said", "             I look at it.", "               Then I change it."]),
+    ],
+)
+def test_a_message_of_an_external_agent_is_a_row_or_shown_whole(verbose: bool, rows: list[str]) -> None:
+    stream = io.StringIO()
+    read: list[str] = []
+
+    def said(run_id: str, message: TranscriptRef) -> str:
+        read.append(run_id)
+        return "I look at it.\n  Then I change it.\n"
+
+    progress = Progress(stream, said=said, verbose=verbose)
+    external = told_run.started().model_copy(update={"agent_command": "claude -p"})
+    feed(progress, told_run.created(), external, events.RoundStarted(round=1, prompt="first"), told_run.message())
+    assert stream.getvalue().splitlines()[-len(rows) :] == rows
+    assert read == ["k3f9-make-parse"]
+
+
+def test_the_messages_of_the_built_in_agent_have_no_rows() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream, said=lambda run_id, message: "I look at it.")
+    first = events.RoundStarted(round=1, prompt="first")
+    feed(progress, told_run.created(), told_run.started(), first, told_run.message())
+    assert "I look" not in stream.getvalue()

@@ -15,7 +15,7 @@ from goalrunner.cli import main, output, runs
 from goalrunner.cli.background import DetachedApprover, announcer
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import RecordError
-from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.reports import review
 from goalrunner.reports.figures import is_github, json_text
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from goalrunner.app.run_options import RunOptions
     from goalrunner.core.agent_ports import Approver
+    from goalrunner.core.observation import TranscriptRef
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.result_files import ResultFiles
     from goalrunner.reports.progress import Progress
@@ -39,13 +40,14 @@ def drive(
     *,
     json: bool,
     quiet: bool,
+    verbose: bool = False,
 ) -> int:
     """Start a run, show its progress, write its outcome, and return its exit code.
 
     `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
     """
     stream = sys.stderr if json else sys.stdout
-    with open_progress(stream, quiet=quiet, place=workspace_state) as progress:
+    with open_progress(stream, quiet=quiet, verbose=verbose, place=workspace_state) as progress:
         announcing = announcer(options.home)
         observers = (progress,) if announcing is None else (progress, announcing)
         approver: Approver | None = DetachedApprover()
@@ -83,6 +85,7 @@ def open_progress(
     stream: TextIO,
     *,
     quiet: bool = False,
+    verbose: bool = False,
     place: Callable[[str], str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Progress:
@@ -92,9 +95,14 @@ def open_progress(
     if can_redraw(stream, environ) and not quiet:
         from goalrunner.reports.live import LiveProgress  # not at the top: a pipe does not need Rich
 
-        return LiveProgress(stream, place, environ=environ)
+        return LiveProgress(stream, place, environ=environ, said=_said, verbose=verbose)
     colours = not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
-    return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ))
+    return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ), said=_said, verbose=verbose)
+
+
+def _said(run_id: str, message: TranscriptRef) -> str:
+    """Return the text of a message of a run."""
+    return runs.message_text(RunFolder(runs.home() / RUNS / run_id).transcript, message)
 
 
 def can_redraw(stream: TextIO, environ: Mapping[str, str]) -> bool:

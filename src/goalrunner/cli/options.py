@@ -134,6 +134,7 @@ Unenforced = Annotated[Texts, option("BUDGET", "tokens or cost_usd: count only w
 OutputFile = Annotated[File, option("PATH", "Write a copy of outcome.json there.", "--output")]
 OutcomeJson = Annotated[bool, flag("--json", "Print the outcome on stdout, progress on stderr.")]
 Detach = Annotated[bool, flag("--detach", "Run in the background; print the id of the run and how to watch it.")]
+Verbose = Annotated[bool, flag("--verbose", "Print all that an external agent says.", "-v")]
 Quiet = Annotated[bool, flag("--quiet", "Print the last lines only.", "-q")]
 JUnit = Annotated[File, option("FILE", "Write the result as JUnit XML there.", "--junit")]
 SummaryFile = Annotated[File, option("FILE", "Write the result as Markdown there.", "--summary")]

@@ -58,6 +58,7 @@ def run(
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
     detach: options.Detach = False,
+    verbose: options.Verbose = False,
     dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
     record: Annotated[
         File, option("FILE", "Record the replies of the models that goal calls; scripted/FILE replays them.")
@@ -114,7 +115,7 @@ def run(
         from goalrunner.audits.commands import require_careful_judge
 
         require_careful_judge(goal)
-    return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
+    return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet, verbose=verbose)
 
 
 def with_strict_labels(goal: Goal) -> Goal:
@@ -149,6 +150,7 @@ def resume(
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
     detach: options.Detach = False,
+    verbose: options.Verbose = False,
 ) -> int:
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
@@ -181,6 +183,7 @@ def resume(
         open_files(junit, summary, gitlab),
         json=json,
         quiet=quiet,
+        verbose=verbose,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
-from goalrunner.core.errors import GoalError, RunNotFound, UsageError, one_line, quoted
+from goalrunner.core.errors import GoalError, RecordError, RunNotFound, UsageError, one_line, quoted
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records import run_folder
 
@@ -19,12 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from goalrunner.core.events import Record
+    from goalrunner.core.observation import TranscriptRef
     from goalrunner.records.run_folder import RunFolder
 
 
 def home() -> Path:
     """Return GOAL_HOME."""
     return run_folder.goal_home(os.environ)
+
+
+def message_text(transcript: Path, message: TranscriptRef) -> str:
+    """Return the text of a message; empty if the transcript is damaged, which `goal verify` reports."""
+    from goalrunner.core.messages import text_of
+    from goalrunner.records.artifacts import read_message
+
+    with contextlib.suppress(RecordError):
+        return text_of(read_message(transcript, message).get("content"))
+    return ""
 
 
 def find(reference: str | None) -> RunFolder:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, flag, option
-from goalrunner.core.errors import ExitCode, RecordError, UsageError
+from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import read_summary, run_summaries
 
 if TYPE_CHECKING:
-    from goalrunner.core.observation import TranscriptRef
     from goalrunner.records.run_folder import RunFolder
 
 _POLL = 0.2
@@ -84,7 +83,7 @@ def show(
             runs.records(folder),
             folder=str(folder.path),
             lost=lambda: not is_written(folder.events),
-            words=lambda message: message_text(folder.transcript, message),
+            words=lambda message: runs.message_text(folder.transcript, message),
             columns=output.columns(),
         ):
             output.say(piece)
@@ -123,16 +122,6 @@ def _value(path: Path) -> Any:
     return None
 
 
-def message_text(transcript: Path, message: TranscriptRef) -> str:
-    """Return the text of a message; empty if the transcript is damaged, which `goal verify` reports."""
-    from goalrunner.core.messages import text_of
-    from goalrunner.records.artifacts import read_message
-
-    with suppress(RecordError):
-        return text_of(read_message(transcript, message).get("content"))
-    return ""
-
-
 def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     """Print the state after event `at`, or the last one."""
     from goalrunner.core.fold import apply
@@ -150,7 +139,7 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     output.say(state.model_dump(mode="json") if json else output.terminal_text(state_lines(state)))
 
 
-def watch(run: options.Run = None) -> int:
+def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
     """Follow a running run from another terminal.
 
     The exit code is the run's, and 4 if its process has ended unexpectedly.
@@ -160,7 +149,7 @@ def watch(run: options.Run = None) -> int:
     from goalrunner.reports.show import show_live
 
     folder = runs.find(run)
-    progress = open_progress(sys.stdout, place=workspace_state)
+    progress = open_progress(sys.stdout, verbose=verbose, place=workspace_state)
 
     def wait() -> bool:
         output.say("")  # raises ReaderGone if the reader of a pipe is gone

@@ -140,14 +140,13 @@ def report(
 
 def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
     from goalrunner.app.run_snapshots import KeptStore
-    from goalrunner.cli.show import message_text
     from goalrunner.exports.html import RunPage
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
 
     page = RunPage(
         runs.records(folder),
-        words=lambda message: message_text(folder.transcript, message),
+        words=lambda message: runs.message_text(folder.transcript, message),
         ends=ArtifactStore(folder.artifacts, Redactor({})).ends,
         run_path=str(folder.path),
     )

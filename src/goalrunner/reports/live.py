@@ -18,6 +18,7 @@ from goalrunner.core.ports import Activity, PersonNeeded
 from goalrunner.records.redaction import Redactor
 from goalrunner.reports.current import Running
 from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, ReportLine, hanging, laid_out, printable
+from goalrunner.reports.narrative import MessageReader
 from goalrunner.reports.progress import Progress
 
 _TAIL_ROWS = 6
@@ -37,9 +38,11 @@ class LiveProgress(Progress):
         place: Callable[[str], str] | None = None,
         *,
         environ: Mapping[str, str] = os.environ,
+        said: MessageReader | None = None,
+        verbose: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(stream, place, monotonic=monotonic)
+        super().__init__(stream, place, said=said, verbose=verbose, monotonic=monotonic)
         lasting = cast("TextIO", self._stream)
         self._console = Console(file=lasting, highlight=False, markup=False, emoji=False, _environ=environ)
         self._monotonic = monotonic

@@ -19,8 +19,10 @@ from goalrunner.core.waiting import seconds_between
 from goalrunner.reports import figures
 from goalrunner.reports.layout import WARNED, Fact, ReportLine, StepLine, facts, home_path, known, model_name
 from goalrunner.reports.status import gone_text, restoring_command
-from goalrunner.reports.steps import event_lines, message_step, near_limits, used_text, wait_step
+from goalrunner.reports.steps import event_lines, message_step, near_limits, said_lines, used_text, wait_step
 
+MessageReader = Callable[[str, TranscriptRef], str]
+"""Returns the text of a message of the run with that id."""
 UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
 """The warning at the start of a run without any limit."""
 _NO_JUDGE = "none; the validators decide"
@@ -139,9 +141,17 @@ class Narrative:
     """
 
     def __init__(
-        self, place: Callable[[str], str] | None = None, words: Callable[[TranscriptRef], str] | None = None
+        self,
+        place: Callable[[str], str] | None = None,
+        words: Callable[[TranscriptRef], str] | None = None,
+        *,
+        said: MessageReader | None = None,
+        verbose: bool = False,
     ) -> None:
-        """`place` returns more about a workspace, given its path: "git, clean"; `words` reads the last message of a round."""
+        """`place` returns more about a workspace, given its path: "git, clean"; `words` reads the last message of a round.
+
+        `said` reads each message of an external agent, whose beginning has a row when it is recorded; `verbose`: all of it.
+        """
         self.state: RunState | None = None
         self.missing = self.label = ""
         self.message: TranscriptRef | None = None
@@ -149,6 +159,7 @@ class Narrative:
         self._elapsed_before = 0.0
         self._place = place or (lambda _: "")
         self._words = words
+        self._said, self._verbose = said, verbose
         self._finished: events.RoundFinished | None = None
         self._is_resumed = False
         self._session = ""
@@ -181,6 +192,7 @@ class Narrative:
                 self._begin_round(state)
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
+                lines += self._message_lines(state, event.text)
             case events.RoundFinished():
                 self._finished = event
                 if self._words and self.message:
@@ -199,6 +211,12 @@ class Narrative:
         if not isinstance(event, events.RunEnded):
             lines += self._warnings(state)
         return lines
+
+    def _message_lines(self, state: RunState, message: TranscriptRef) -> Iterator[ReportLine]:
+        """Yield what an external agent says, if its messages can be read."""
+        if self._said is not None and state.external:
+            text = self._said(state.goal.run_id, message)
+            yield from map(self.labelled, said_lines(text, whole=self._verbose))
 
     def _session_lines(self, event: events.Event) -> Iterator[StepLine]:
         """Yield a line with the model and the version of an external agent when it begins a session."""

@@ -15,7 +15,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.reports.current import Current
 from goalrunner.reports.figures import neutral
 from goalrunner.reports.layout import Fact, ReportLine, laid_out
-from goalrunner.reports.narrative import UNLIMITED, Narrative
+from goalrunner.reports.narrative import UNLIMITED, MessageReader, Narrative
 from goalrunner.reports.status import closing_lines
 
 _LOOK = 0.5
@@ -57,17 +57,20 @@ class Progress:
         colours: bool = False,
         github: bool = False,
         quiet: bool = False,
+        said: MessageReader | None = None,
+        verbose: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`place` returns more about a workspace, given its path: "git, clean".
 
         `github`: the stream is the log of a step of GitHub Actions, which shows each round as a group. `quiet`: only the
-        last lines are printed, and a warning if there are no limits.
+        last lines are printed, and a warning if there are no limits. `said` reads the messages of an external agent, which
+        are shown whole if `verbose`.
         """
         self._github, self._quiet, self._colours = github, quiet, colours
         self._in_group = self._asking = False
         self._stream = LastingStream(stream)
-        self.narrative = Narrative(place)
+        self.narrative = Narrative(place, said=said, verbose=verbose)
         self.current = Current(self.narrative, monotonic)
         self._turn = threading.RLock()
         self._over = threading.Event()

@@ -15,7 +15,18 @@ from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState, Waiting
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ASKED, WARNED, Fact, ReportLine, StepLine, Tone, cut, printable_line
+from goalrunner.reports.layout import (
+    ASKED,
+    INDENT,
+    WARNED,
+    Fact,
+    Quoted,
+    ReportLine,
+    StepLine,
+    Tone,
+    cut,
+    printable_line,
+)
 
 _SHORT_NAMES = {
     **dict.fromkeys(("bash", "execute", "command_execution", "run_shell_command", "execute_bash"), "shell"),
@@ -72,6 +83,16 @@ def message_step(message: str) -> Iterator[StepLine]:
     """Yield a step with the beginning of the agent's last message in its turn, unless it is empty."""
     if text := cut(printable_line(message), LONGEST_WORDS):
         yield StepLine("agent", subject="said", remark=text)
+
+
+def said_lines(message: str, *, whole: bool) -> Iterator[ReportLine]:
+    """Yield a row with the beginning of a message of the agent; with `whole`, all of it. None if it is empty."""
+    first, *others = message.strip().splitlines() or [""]
+    if whole and first:
+        yield StepLine("agent", subject="said")
+        yield from (Quoted(line, " " * INDENT, whole=True) for line in (first, *others))
+    elif text := cut(printable_line(message), LONGEST_WORDS):
+        yield StepLine("agent", subject=text)
 
 
 def wait_step(wait: Waiting, now: datetime) -> StepLine:
