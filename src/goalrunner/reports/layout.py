@@ -241,9 +241,10 @@ def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
     first, *others = wrap(subject or after, columns - indent, most)
     rows = [[*head, Piece(first, "dim" if subject else tone)]]
     rows += [[Piece(" " * indent + part, "dim")] for part in others]
-    place = INDENT + _NAME_COLUMNS + 1 + min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) + _TIME_END
+    subject_end = INDENT + _NAME_COLUMNS + 1 + min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS)
+    place = subject_end + (_TIME_END if step.time else 1)
     if subject and after and place + 3 + width(remark) <= columns and width(step.time) < _TIME_END:
-        if _width(rows[-1]) > place - _TIME_END:
+        if _width(rows[-1]) > subject_end:
             rows.append([Piece("")])
         gap = place - _width(rows[-1]) - width(step.time)
         rows[-1] += [Piece(" " * gap + step.time, "dim"), Piece(f"   {remark}" if remark else "", tone)]
