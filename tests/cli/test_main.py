@@ -66,6 +66,8 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           approve  Approve an action or a result that waits for a person.
           deny     Deny an action or a result that waits for a person.
           answer   Answer an open question of a run.
+          note     Give the agent of a run a note with its next prompt, from any
+                   terminal.
           cancel   End a run permanently, from any terminal.
           restore  Restore the workspace to the end of a round.
 
