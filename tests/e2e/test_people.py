@@ -282,6 +282,7 @@ def test_another_terminal_answers_while_the_first_one_asks(place: Path, own_home
     model = recording(place.parent / "r.jsonl", agent("", ask), agent("", shell(ONCE)), agent("made it"))
     with Terminal("run", goal_file(place, model, ""), cwd=place) as terminal:
         terminal.wait_for("Your answer")
+        assert "status     waiting for you" in goal("status", cwd=place).out
         answered = goal("answer", "dark blue", cwd=place)
         assert answered.code == 0, answered
         assert terminal.end() == 0, terminal.shown

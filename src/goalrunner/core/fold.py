@@ -104,7 +104,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.BlockReported():
             return state.replace(block_report=event.reason)
         case events.ToolResultRecorded():
-            return _tool_result(state, event)
+            return _tool_result(state, event).replace(asking=False)
         case events.UsageRecorded():
             return _used(state, event.account, event.usage)
         case events.RoundFinished():
@@ -134,7 +134,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
                 return confirmed.replace(confirmed=event.reason or event.claim)
             return confirmed.replace(refuted=event.claim)
         case events.QuestionOpened():
-            return _asked(state, (event.question,))
+            return _asked(state, (event.question,)).replace(asking=True)
         case events.QuestionAnswered():
             return _answered(state, event)
         case events.NoteGiven():
@@ -195,6 +195,7 @@ def _ended(state: RunState, event: events.RunEnded) -> RunState:
     ended = state.with_memory(stop_reason=stop, current_step=step).replace(
         goal=state.goal.model_copy(update={"status": record}),
         phase=Phase.ENDED,
+        asking=False,
         left=state.left if state.phase is Phase.ENDED else state.phase,
         status=event.status,
         stop_reason=event.stop_reason,
@@ -231,6 +232,7 @@ def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
         limit=None,
         resets_at="",
         resumes=state.resumes + 1,
+        asking=False,
         # If the run had ended, a person decided to go on, and another agent may take over again.
         switched=state.switched and state.phase is not Phase.ENDED,
         sandbox=event.sandbox if event.sandbox == state.sandbox else "none",

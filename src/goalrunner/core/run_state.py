@@ -193,6 +193,8 @@ class RunState(Frozen):
     """How often another process resumed the run."""
     interruption: Interruption | None = None
     """For the agent's next prompt."""
+    asking: bool = False
+    """Whether the agent's turn waits for the answer to its question."""
     note_id: str = ""
     """Of the last note that a person gave to the agent."""
     outside: tuple[str, ...] = ()
@@ -382,6 +384,12 @@ class RunState(Frozen):
     def unchecked(self) -> Phase:
         """The phase in which the files are checked again."""
         return Phase.WORKED if self.round else Phase.READY
+
+    @property
+    def asks_person(self) -> bool:
+        """Whether the run goes on, or ends, with the answer to an open question."""
+        is_next = self.phase in (Phase.JUDGED, Phase.CONFIRMED) and self.awaiting is None
+        return bool(self.memory.open_questions) and (self.asking or is_next)
 
     @property
     def waiting(self) -> tuple[Approval, ...]:

@@ -51,6 +51,8 @@ class RunSummary:
     completed_steps: list[str] = field(default_factory=list)
     pending_steps: list[str] = field(default_factory=list)
     open_questions: list[str] = field(default_factory=list)
+    asks: bool = False
+    """Whether a running run waits for the answer to one of them."""
     approvals: list[dict[str, Any]] = field(default_factory=list)
     """Those that wait for a person, with the fields of `ApprovalRow`."""
     handed: list[str] = field(default_factory=list)
@@ -124,6 +126,7 @@ class RunSummary:
         ]
         if state.wait is not None and state.wait.kind == "limit" and summary.status == RUNNING:
             summary.waits_for = state.wait.reason
+        summary.asks = summary.status == RUNNING and state.asks_person
         summary.updated_at = state.goal.updated_at
         return summary
 

@@ -23,7 +23,7 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import call_step, person_step, short_name, used_text, wait_step, waiting_for_you
+from goalrunner.reports.steps import call_step, person_step, short_name, used_text, wait_step
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -78,8 +78,6 @@ def _step_after(event: events.Event, before: StepLine | None, workspace: str) ->
             return _AGENT
         case events.MessageRecorded() if event.role == "user" or _is_continuing(before):
             return _AGENT
-        case events.QuestionOpened():
-            return waiting_for_you("goal answer")
         case events.StepStarted():
             return StepLine("checks", subject=event.description)
         case events.CritiqueStarted():
@@ -225,11 +223,7 @@ class Current:
     def _person(self) -> StepLine | None:
         """Return what the run waits for a person with; None if it does not wait."""
         state = self._narrative.state
-        if state is None or state.phase is Phase.ENDED:
-            return None
-        if self._step is not None and self._step.name == "waiting":
-            return replace(self._step, remark=f'goal answer {state.goal.run_id} "..."')
-        return person_step(state)
+        return person_step(state) if state is not None else None
 
     def _command(self, started: CommandStarted, seconds: float) -> Running:
         lines = output_tail(started.output)

@@ -100,7 +100,7 @@ def status_text(summary: RunSummary, now: datetime) -> str:
         return f"{LOST}: its process has ended unexpectedly; everything that it recorded is kept"
     if summary.waits_for:
         return f"waiting: {summary.waits_for}, until {figures.time_ahead(summary.resume_at, now)}"
-    if summary.status == RUNNING and summary.waiting:
+    if summary.status == RUNNING and (summary.waiting or summary.asks):
         return "waiting for you"
     if summary.status == RUNNING:
         return f"{RUNNING}: {summary.current_step}" if summary.current_step else RUNNING

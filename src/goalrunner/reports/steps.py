@@ -106,13 +106,10 @@ def wait_step(wait: Waiting, now: datetime) -> StepLine:
 
 def person_step(state: RunState) -> StepLine | None:
     """Return what a running run waits for a person with, and the command that decides; None if it does not wait."""
-    if state.status is not GoalStatus.RUNNING or not state.waiting:
+    if state.status is not GoalStatus.RUNNING or not (state.waiting or state.asks_person):
         return None
-    return waiting_for_you(f"goal approve {state.goal.run_id} {state.waiting[-1].id}")
-
-
-def waiting_for_you(command: str) -> StepLine:
-    """Return the step of a run that waits until a person decides with a command."""
+    run = state.goal.run_id
+    command = f"goal approve {run} {state.waiting[-1].id}" if state.waiting else f'goal answer {run} "..."'
     return StepLine("waiting", ASKED, subject="for you", remark=command, tone="warn")
 
 

@@ -186,7 +186,7 @@ def waiting_line(summary: RunSummary, now: datetime) -> str:
     run = printable_line(summary.run_id)
     if _waits(summary):
         return f"{run} {printable_line(status_text(summary, now))}"
-    if summary.status == RUNNING and not summary.waiting:
+    if summary.status == RUNNING and not (summary.waiting or summary.asks):
         return ""
     if summary.waiting or (summary.stop_reason == "question_open" and summary.open_questions):
         return f"{run} waits for you: goal status {run}"
