@@ -144,6 +144,10 @@ def test_init_writes_several_agents_in_the_order_in_which_they_take_over(project
     ended = goal("init", "--yes", "--agent", "claude,codex", cwd=project, PATH=agents(tmp_path, "claude"))
     assert ended.code == 0, ended.err
     assert "agent      claude, then codex\n" in ended.out
+    assert (
+        "warning    claude runs with its own permission checks off (--permission-mode bypassPermissions)" in ended.out
+    )
+    assert "warning    codex runs with its own permission checks off (--dangerously-bypass-approvals-" in ended.out
     assert tomllib.loads((project / "goal.toml").read_text())["agent"] == ["claude", "codex"]
 
 
